@@ -1,0 +1,22 @@
+# Debian's packages, each as an imported or interface target.
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+
+add_library(lagom_json INTERFACE)
+target_link_libraries(lagom_json INTERFACE nlohmann_json::nlohmann_json)
+add_library(lagom_fmt INTERFACE)
+target_link_libraries(lagom_fmt INTERFACE fmt::fmt spdlog::spdlog)
+
+find_path(LAGOM_PROTOZERO_INCLUDE protozero/pbf_reader.hpp REQUIRED)
+add_library(lagom_protozero INTERFACE)
+target_include_directories(lagom_protozero SYSTEM INTERFACE "${LAGOM_PROTOZERO_INCLUDE}")
+
+find_path(LAGOM_LIBDEFLATE_INCLUDE libdeflate.h REQUIRED)
+find_library(LAGOM_LIBDEFLATE_LIBRARY deflate REQUIRED)
+add_library(lagom_libdeflate INTERFACE)
+target_include_directories(lagom_libdeflate SYSTEM INTERFACE "${LAGOM_LIBDEFLATE_INCLUDE}")
+target_link_libraries(lagom_libdeflate INTERFACE "${LAGOM_LIBDEFLATE_LIBRARY}")
