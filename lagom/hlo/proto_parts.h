@@ -1,0 +1,54 @@
+#pragma once
+
+// Messages inside HloModuleProto that both directions share. Private to lagom/hlo: it shows
+// protozero's types. Field numbers: hlo.proto and xla_data.proto of openxla/xla.
+
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+#include <string>
+
+#include "lagom/hlo/module.h"
+
+namespace lagom::hlo::detail {
+
+/// Nesting of messages that is accepted (tuple shapes, literals, shardings).
+inline constexpr int kMaxProtoDepth = 100;
+
+/// Appends the values of a repeated integer field, packed or not.
+void read_integers(protozero::pbf_reader& reader, Dims& values);
+/// A signed integer field of any width (int32, int64, bool, enum).
+int64_t read_integer(protozero::pbf_reader& reader);
+std::string read_bytes(protozero::pbf_reader& reader);
+
+/// Skips the field the reader stands on and appends its bytes, tag included.
+void keep_unknown(protozero::pbf_reader& reader, std::string& unknown);
+
+Shape read_shape(protozero::pbf_reader reader, int depth = 0);
+ProgramShape read_program_shape(protozero::pbf_reader reader);
+Literal read_literal(protozero::pbf_reader reader, int depth = 0);
+Sharding read_sharding(protozero::pbf_reader reader, int depth = 0);
+Metadata read_metadata(protozero::pbf_reader reader);
+StringMap read_string_map(protozero::pbf_reader reader);
+StackFrameIndex read_stack_frames(protozero::pbf_reader reader);
+void read_attribute(protozero::pbf_reader& reader, Instruction& instruction);
+
+void write_integers(protozero::pbf_writer& writer, int field, const Dims& values);
+void write_shape(protozero::pbf_writer& writer, int field, const Shape& shape);
+void write_program_shape(protozero::pbf_writer& writer, int field, const ProgramShape& shape);
+void write_literal(protozero::pbf_writer& writer, int field, const Literal& literal);
+void write_sharding(protozero::pbf_writer& writer, int field, const Sharding& sharding);
+void write_metadata(protozero::pbf_writer& writer, int field, const Metadata& metadata);
+void write_string_map(protozero::pbf_writer& writer, int field, const StringMap& map);
+void write_stack_frames(protozero::pbf_writer& writer, int field, const StackFrameIndex& frames);
+void write_attributes(protozero::pbf_writer& writer, const Instruction& instruction,
+                      std::string& bytes);
+
+/// Values of a sub-byte type, one per byte, packed as LiteralProto keeps them and back. Element i
+/// of a 4-bit type lies in byte i / 2, the first of a pair in the low bits.
+std::string pack_bits(const std::string& values, int bits);
+std::string unpack_bits(std::string_view packed, int bits, int64_t count, bool is_signed);
+
+/// Field of LiteralProto that holds the type's values.
+int literal_field(ElementType type);
+
+}  // namespace lagom::hlo::detail

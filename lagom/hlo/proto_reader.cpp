@@ -1,0 +1,419 @@
+#include "lagom/hlo/proto_reader.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "lagom/hlo/attribute_fields.h"
+#include "lagom/hlo/proto_parts.h"
+#include "lagom/util/error.h"
+
+namespace lagom::hlo {
+namespace {
+
+using detail::keep_unknown;
+using detail::read_bytes;
+using detail::read_integer;
+using detail::read_integers;
+using protozero::pbf_reader;
+using protozero::pbf_wire_type;
+
+/// Whether the bytes parse as a sequence of fields to their end.
+bool is_message(std::string_view bytes) {
+  try {
+    pbf_reader reader(bytes.data(), bytes.size());
+    while (reader.next()) reader.skip();
+    return true;
+  } catch (const protozero::exception&) {
+    return false;
+  }
+}
+
+/// HloModuleProto: a name, then computations whose first field is again a name.
+bool is_module(std::string_view bytes) {
+  if (!is_message(bytes)) return false;
+  pbf_reader reader(bytes.data(), bytes.size());
+  bool has_computation = false;
+  while (reader.next()) {
+    switch (reader.tag()) {
+      case 1:
+      case 2:
+      case 3:
+        if (reader.wire_type() != pbf_wire_type::length_delimited) return false;
+        if (reader.tag() == 3) {
+          const auto view = reader.get_view();
+          pbf_reader computation(view.data(), view.size());
+          try {
+            while (computation.next()) {
+              if (computation.tag() == 2 &&
+                  computation.wire_type() == pbf_wire_type::length_delimited) {
+                has_computation = true;
+              }
+              computation.skip();
+            }
+          } catch (const protozero::exception&) {
+            return false;
+          }
+          continue;
+        }
+        reader.skip();
+        break;
+      default: reader.skip();
+    }
+  }
+  return has_computation;
+}
+
+/// The HloModuleProto inside a wrapper: field 1 down to the first that is a module.
+std::string_view unwrap(std::string_view bytes) {
+  for (int depth = 0; depth < 4; ++depth) {
+    if (is_module(bytes)) return bytes;
+    if (!is_message(bytes)) return {};
+    pbf_reader reader(bytes.data(), bytes.size());
+    std::string_view inner;
+    while (reader.next()) {
+      if (reader.tag() == 1 && inner.empty() &&
+          reader.wire_type() == pbf_wire_type::length_delimited) {
+        const auto view = reader.get_view();
+        inner = {view.data(), view.size()};
+      } else {
+        reader.skip();
+      }
+    }
+    if (inner.empty()) return {};
+    bytes = inner;
+  }
+  return {};
+}
+
+class ProtoReader {
+ public:
+  ProtoReader(std::string_view bytes, std::string_view path) : path_(path) {
+    try {
+      read_module(pbf_reader(bytes.data(), bytes.size()));
+      link();
+    } catch (const protozero::exception& e) {
+      throw FormatError(path_, where_, std::string("damaged protobuf message: ") + e.what());
+    } catch (const FormatError& e) {
+      if (std::string_view(e.what()).starts_with(path_)) throw;
+      throw FormatError(path_, where_, e.what());
+    }
+  }
+
+  Module take() { return std::move(module_); }
+
+ private:
+  /// What an instruction refers to by id, until all instructions are read.
+  struct Links {
+    Instruction* instruction;
+    Dims operand_ids, control_ids, called_ids;
+  };
+  struct Scope {
+    Computation* computation;
+    int64_t root_id = 0;
+    std::vector<Links> links;
+    std::unordered_map<int64_t, Instruction*> by_id;
+  };
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw FormatError(path_, where_, what);
+  }
+
+  void read_module(pbf_reader reader) {
+    module_.name.clear();
+    while (reader.next()) {
+      where_ = "module";
+      switch (reader.tag()) {
+        case 1: module_.name = read_bytes(reader); break;
+        case 2: entry_name_ = read_bytes(reader); break;
+        case 3: read_computation(reader.get_message()); break;
+        case 4: module_.entry_layout = detail::read_program_shape(reader.get_message()); break;
+        case 5: module_.id = read_integer(reader); break;
+        case 6: entry_id_ = read_integer(reader); break;
+        case 7: read_schedule(reader.get_message()); break;
+        case 8: read_aliases(reader.get_message()); break;
+        case 11: module_.is_dynamic = read_integer(reader) != 0; break;
+        case 17: module_.stack_frames = detail::read_stack_frames(reader.get_message()); break;
+        case 18: read_donors(reader.get_message()); break;
+        case 19: module_.frontend_attributes = detail::read_string_map(reader.get_message()); break;
+        default: keep_unknown(reader, module_.unknown_fields);
+      }
+    }
+    where_ = "module";
+    // Parameter names in the layout repeat the parameters' own.
+    if (module_.entry_layout) module_.entry_layout->parameter_names.clear();
+  }
+
+  void read_computation(pbf_reader reader) {
+    auto owned = std::make_unique<Computation>("");
+    Scope scope{.computation = owned.get()};
+    while (reader.next()) {
+      where_ = "computation '" + owned->name() + "'";
+      switch (reader.tag()) {
+        case 1: owned->set_name(read_bytes(reader)); break;
+        case 2: read_instruction(reader.get_message(), scope); break;
+        case 4: reader.skip(); break;  // follows from the parameters and the root
+        case 5: owned->id = read_integer(reader); break;
+        case 6: scope.root_id = read_integer(reader); break;
+        case 7: owned->is_fusion = read_integer(reader) != 0; break;
+        case 8: owned->execution_thread = read_bytes(reader); break;
+        default: keep_unknown(reader, owned->unknown_fields);
+      }
+    }
+    if (owned->execution_thread == "main") owned->execution_thread.clear();
+    if (!computations_.emplace(owned->id, owned.get()).second) {
+      fail("a second computation with id " + std::to_string(owned->id));
+    }
+    scopes_.push_back(std::move(scope));
+    module_.add_computation(std::move(owned));
+  }
+
+  void read_instruction(pbf_reader reader, Scope& scope) {
+    auto owned = std::make_unique<Instruction>();
+    Links links{.instruction = owned.get(), .operand_ids = {}, .control_ids = {},
+                .called_ids = {}};
+    pbf_reader attributes = reader;
+    bool has_opcode = false;
+    while (reader.next()) {  // the opcode decides what some attributes mean
+      if (reader.tag() == 1) {
+        owned->name = read_bytes(reader);
+        where_ = "computation '" + scope.computation->name() + "', instruction '" + owned->name +
+                 "'";
+      } else if (reader.tag() == 2) {
+        const std::string name = read_bytes(reader);
+        const auto opcode = opcode_from_name(name);
+        if (!opcode) fail("unknown opcode '" + name + "'");
+        owned->opcode = *opcode;
+        has_opcode = true;
+      } else {
+        reader.skip();
+      }
+    }
+    if (!has_opcode) fail("the instruction has no opcode");
+    while (attributes.next()) {
+      switch (attributes.tag()) {
+        case 1:
+        case 2: attributes.skip(); break;
+        case 3: owned->shape = detail::read_shape(attributes.get_message()); break;
+        case 7: {
+          Metadata metadata = detail::read_metadata(attributes.get_message());
+          if (!(metadata == Metadata{})) owned->metadata = std::move(metadata);
+          break;
+        }
+        case 8:
+          owned->literal =
+              std::make_shared<const Literal>(detail::read_literal(attributes.get_message()));
+          break;
+        case 9: owned->attributes.parameter_number = read_integer(attributes); break;
+        case 35: owned->id = read_integer(attributes); break;
+        case 36: read_integers(attributes, links.operand_ids); break;
+        case 37: read_integers(attributes, links.control_ids); break;
+        case 38: read_integers(attributes, links.called_ids); break;
+        case 45:  // all_reduce_id: superseded
+        case 82:  // statistics for a graph viewer
+        case 91:  // result_accuracy: empty unless asked for
+          if (attributes.tag() == 91) {
+            const std::string accuracy = read_bytes(attributes);
+            if (accuracy != std::string("\x08\x00", 2) && !accuracy.empty()) {
+              RareAttributes& rare = owned->mutable_rare();
+              protozero::pbf_writer(rare.unknown_fields).add_message(91, accuracy);
+            }
+          } else {
+            attributes.skip();
+          }
+          break;
+        default: detail::read_attribute(attributes, *owned);
+      }
+    }
+    canonicalise(*owned);
+    if (!scope.by_id.emplace(owned->id, owned.get()).second) {
+      fail("a second instruction with id " + std::to_string(owned->id));
+    }
+    scope.links.push_back(std::move(links));
+    scope.computation->append(std::move(owned));
+  }
+
+  /// Brings what writers leave implicit or spell out to the one form that the text reader gives.
+  void canonicalise(Instruction& instruction) {
+    detail::fill_defaults(instruction.opcode, instruction.attributes, detail::kApiVersions[0]);
+    Attributes& a = instruction.attributes;
+    if (instruction.opcode == Opcode::kCompare && !instruction.attributes.comparison_type.empty()) {
+      implied_comparisons_.push_back(&instruction);
+    }
+    if (instruction.opcode != Opcode::kConvolution) a.convolution.reset();
+    if (instruction.opcode == Opcode::kIota && a.dimensions.empty()) a.dimensions = {0};
+    if (a.rare && a.rare->async_execution_thread == "main") a.rare->async_execution_thread.clear();
+    if (a.rare && *a.rare == RareAttributes{}) a.rare.reset();
+  }
+
+  void read_schedule(pbf_reader reader) {
+    module_.is_scheduled = true;
+    while (reader.next()) {
+      if (reader.tag() != 1) {
+        reader.skip();
+        continue;
+      }
+      pbf_reader entry = reader.get_message();
+      int64_t computation = 0;
+      Dims order;
+      while (entry.next()) {
+        if (entry.tag() == 1) {
+          computation = read_integer(entry);
+        } else if (entry.tag() == 2) {
+          pbf_reader sequence = entry.get_message();
+          while (sequence.next()) {
+            if (sequence.tag() == 1) {
+              read_integers(sequence, order);
+            } else {
+              sequence.skip();
+            }
+          }
+        } else {
+          entry.skip();
+        }
+      }
+      schedule_[computation] = std::move(order);
+    }
+  }
+
+  void read_aliases(pbf_reader reader) {
+    while (reader.next()) {
+      if (reader.tag() != 1) {
+        reader.skip();
+        continue;
+      }
+      pbf_reader entry = reader.get_message();
+      InputOutputAlias alias;
+      while (entry.next()) {
+        switch (entry.tag()) {
+          case 1: read_integers(entry, alias.output_index); break;
+          case 2: alias.parameter_number = read_integer(entry); break;
+          case 3: read_integers(entry, alias.parameter_index); break;
+          case 4: alias.must_alias = read_integer(entry) == 2; break;
+          default: entry.skip();
+        }
+      }
+      module_.input_output_aliases.push_back(std::move(alias));
+    }
+  }
+
+  void read_donors(pbf_reader reader) {
+    while (reader.next()) {
+      if (reader.tag() != 1) {
+        reader.skip();
+        continue;
+      }
+      pbf_reader entry = reader.get_message();
+      BufferDonor donor;
+      while (entry.next()) {
+        switch (entry.tag()) {
+          case 1: donor.parameter_number = read_integer(entry); break;
+          case 2: read_integers(entry, donor.parameter_index); break;
+          default: entry.skip();
+        }
+      }
+      module_.buffer_donors.push_back(std::move(donor));
+    }
+  }
+
+  /// Turns ids into pointers, puts instructions into their scheduled order, finds the roots.
+  void link() {
+    for (Scope& scope : scopes_) {
+      for (const Links& links : scope.links) {
+        Instruction& instruction = *links.instruction;
+        where_ = "computation '" + scope.computation->name() + "', instruction '" +
+                 instruction.name + "'";
+        for (const int64_t id : links.operand_ids) {
+          instruction.operands.push_back(instruction_with_id(scope, id, "operand"));
+        }
+        for (const int64_t id : links.control_ids) {
+          instruction.control_predecessors.push_back(
+              instruction_with_id(scope, id, "control predecessor"));
+        }
+        for (const int64_t id : links.called_ids) {
+          const auto it = computations_.find(id);
+          if (it == computations_.end()) {
+            fail("unknown called computation with id " + std::to_string(id));
+          }
+          instruction.called.push_back(it->second);
+        }
+      }
+      where_ = "computation '" + scope.computation->name() + "'";
+      if (scope.computation->size() == 0) fail("the computation has no instructions");
+      scope.computation->set_root(instruction_with_id(scope, scope.root_id, "root"));
+      reorder(scope);
+    }
+    for (Instruction* compare : implied_comparisons_) {
+      if (compare->operands.empty()) continue;
+      const ElementType type = compare->operands[0]->shape.element_type;
+      const char* implied = is_signed_integer(type) ? "SIGNED"
+                            : is_unsigned_integer(type) || type == ElementType::kPred
+                                ? "UNSIGNED"
+                                : "FLOAT";
+      if (compare->attributes.comparison_type == implied) compare->attributes.comparison_type = "";
+    }
+    where_ = "module";
+    if (module_.computations().empty()) fail("the module has no computations");
+    const auto it = computations_.find(entry_id_);
+    Computation* entry = it != computations_.end() ? it->second : nullptr;
+    if (entry == nullptr) entry = module_.find_computation(entry_name_);
+    if (entry == nullptr) {
+      fail("the entry computation (id " + std::to_string(entry_id_) + ", name '" + entry_name_ +
+           "') is missing");
+    }
+    module_.set_entry(entry);
+  }
+
+  Instruction* instruction_with_id(const Scope& scope, int64_t id, const char* role) const {
+    auto it = scope.by_id.find(id);
+    // Newer writers pack the computation's id into the high half and may refer by the low half.
+    if (it == scope.by_id.end()) it = scope.by_id.find(id & 0xffffffff);
+    if (it == scope.by_id.end()) {
+      fail(std::string("unknown ") + role + " with id " + std::to_string(id));
+    }
+    return it->second;
+  }
+
+  void reorder(Scope& scope) {
+    const auto it = schedule_.find(scope.computation->id);
+    if (it == schedule_.end() || it->second.size() != scope.computation->size()) return;
+    std::unordered_map<const Instruction*, size_t> rank;
+    for (const int64_t id : it->second) {
+      rank.emplace(instruction_with_id(scope, id, "scheduled instruction"), rank.size());
+    }
+    if (rank.size() != scope.computation->size()) fail("the schedule lists an instruction twice");
+    auto instructions = scope.computation->release_instructions();
+    std::sort(instructions.begin(), instructions.end(),
+              [&](const auto& a, const auto& b) { return rank.at(a.get()) < rank.at(b.get()); });
+    scope.computation->set_instructions(std::move(instructions));
+  }
+
+  std::string_view path_;
+  std::string where_ = "module";
+  Module module_;
+  std::string entry_name_;
+  int64_t entry_id_ = -1;
+  std::vector<Scope> scopes_;
+  std::unordered_map<int64_t, Computation*> computations_;
+  std::unordered_map<int64_t, Dims> schedule_;
+  std::vector<Instruction*> implied_comparisons_;
+};
+
+}  // namespace
+
+bool looks_like_hlo_proto(std::string_view bytes) { return !unwrap(bytes).empty(); }
+
+Module read_hlo_proto(std::string_view bytes, std::string_view path) {
+  const std::string_view module = unwrap(bytes);
+  if (module.empty()) {
+    try {
+      pbf_reader reader(bytes.data(), bytes.size());
+      while (reader.next()) reader.skip();
+    } catch (const protozero::exception& e) {
+      throw FormatError(path, "", std::string("not an HLO proto, or a truncated one: ") + e.what());
+    }
+    throw FormatError(path, "", "a protobuf message, but no HLO module is in it");
+  }
+  return ProtoReader(module, path).take();
+}
+
+}  // namespace lagom::hlo
