@@ -11,8 +11,6 @@ if(helper_sources)
     PUBLIC LAGOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(lagom_testing_objects
     PUBLIC lagom_core GTest::gtest PRIVATE lagom_json lagom_fmt lagom_protozero)
-  target_compile_definitions(lagom_testing_objects PRIVATE
-    LAGOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(lagom_testing INTERFACE lagom_testing_objects)
 endif()
 
@@ -30,6 +28,9 @@ foreach(folder IN LISTS test_folders)
     if(name MATCHES "^(xla|measure|rewrite|tune|cli|worker)$")
       list(APPEND properties RESOURCE_LOCK device)
     endif()
+    if(name STREQUAL "measure")
+      list(APPEND properties RUN_SERIAL TRUE)
+    endif()
     if(TARGET lagom_worker)
       add_dependencies(${name}_tests lagom_worker)
     endif()
@@ -37,7 +38,7 @@ foreach(folder IN LISTS test_folders)
       add_dependencies(${name}_tests lagom_cli)
     endif()
     gtest_discover_tests(${name}_tests
-      TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      TEST_PREFIX "${name}/" NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES ${properties})
   endif()
 endforeach()

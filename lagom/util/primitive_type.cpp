@@ -11,11 +11,11 @@ namespace lagom {
 namespace {
 
 enum class Specials {
-  kIeee,       // the top exponent holds infinities and NaNs
-  kOnlyNan,    // no infinity; the all-ones pattern is NaN (FN)
+  kIeee,          // the top exponent holds infinities and NaNs
+  kOnlyNan,       // no infinity; the all-ones pattern is NaN (FN)
   kUnsignedZero,  // no infinity; the pattern of minus zero is NaN (FNUZ)
-  kNone,       // every pattern is a number
-  kPower,      // an unsigned exponent and nothing else; 0xff is NaN (E8M0)
+  kNone,          // every pattern is a number
+  kPower,         // an unsigned exponent and nothing else; 0xff is NaN (E8M0)
 };
 
 // A float of at most 16 bits.
@@ -32,10 +32,13 @@ struct SmallFloat {
     switch (specials) {
       case Specials::kIeee:
         return (exponent_mask() << mantissa_bits) | (1u << (mantissa_bits - 1));
-      case Specials::kUnsignedZero: return sign_bit();
-      case Specials::kNone: return 0;
+      case Specials::kUnsignedZero:
+        return sign_bit();
+      case Specials::kNone:
+        return 0;
       case Specials::kOnlyNan:
-      case Specials::kPower: break;
+      case Specials::kPower:
+        break;
     }
     return (exponent_mask() << mantissa_bits) | mantissa_mask();
   }
@@ -43,11 +46,14 @@ struct SmallFloat {
   uint32_t largest() const {
     const uint32_t all = (exponent_mask() << mantissa_bits) | mantissa_mask();
     switch (specials) {
-      case Specials::kIeee: return (exponent_mask() << mantissa_bits) - 1;
+      case Specials::kIeee:
+        return (exponent_mask() << mantissa_bits) - 1;
       case Specials::kOnlyNan:
-      case Specials::kPower: return all - 1;
+      case Specials::kPower:
+        return all - 1;
       case Specials::kUnsignedZero:
-      case Specials::kNone: break;
+      case Specials::kNone:
+        break;
     }
     return all;
   }
@@ -110,18 +116,30 @@ const SmallFloat* small_float(PrimitiveType type) {
   static constexpr SmallFloat kE2M1FN{2, 1, 1, Specials::kNone};
   static constexpr SmallFloat kE8M0FNU{8, 0, 127, Specials::kPower};
   switch (type) {
-    case PrimitiveType::kF16: return &kF16;
-    case PrimitiveType::kBF16: return &kBF16;
-    case PrimitiveType::kF8E5M2: return &kE5M2;
-    case PrimitiveType::kF8E4M3: return &kE4M3;
-    case PrimitiveType::kF8E3M4: return &kE3M4;
-    case PrimitiveType::kF8E4M3FN: return &kE4M3FN;
-    case PrimitiveType::kF8E4M3B11FNUZ: return &kE4M3B11FNUZ;
-    case PrimitiveType::kF8E5M2FNUZ: return &kE5M2FNUZ;
-    case PrimitiveType::kF8E4M3FNUZ: return &kE4M3FNUZ;
-    case PrimitiveType::kF4E2M1FN: return &kE2M1FN;
-    case PrimitiveType::kF8E8M0FNU: return &kE8M0FNU;
-    default: return nullptr;
+    case PrimitiveType::kF16:
+      return &kF16;
+    case PrimitiveType::kBF16:
+      return &kBF16;
+    case PrimitiveType::kF8E5M2:
+      return &kE5M2;
+    case PrimitiveType::kF8E4M3:
+      return &kE4M3;
+    case PrimitiveType::kF8E3M4:
+      return &kE3M4;
+    case PrimitiveType::kF8E4M3FN:
+      return &kE4M3FN;
+    case PrimitiveType::kF8E4M3B11FNUZ:
+      return &kE4M3B11FNUZ;
+    case PrimitiveType::kF8E5M2FNUZ:
+      return &kE5M2FNUZ;
+    case PrimitiveType::kF8E4M3FNUZ:
+      return &kE4M3FNUZ;
+    case PrimitiveType::kF4E2M1FN:
+      return &kE2M1FN;
+    case PrimitiveType::kF8E8M0FNU:
+      return &kE8M0FNU;
+    default:
+      return nullptr;
   }
 }
 
@@ -205,26 +223,40 @@ const NumberFormat& number_format(PrimitiveType type) {
 
 double decode_number(PrimitiveType type, const void* bytes, int part) {
   switch (type) {
-    case PrimitiveType::kPred: return load<uint8_t>(bytes) != 0 ? 1.0 : 0.0;
+    case PrimitiveType::kPred:
+      return load<uint8_t>(bytes) != 0 ? 1.0 : 0.0;
     case PrimitiveType::kS1:
     case PrimitiveType::kS2:
     case PrimitiveType::kS4:
-    case PrimitiveType::kS8: return load<int8_t>(bytes);
-    case PrimitiveType::kS16: return load<int16_t>(bytes);
-    case PrimitiveType::kS32: return load<int32_t>(bytes);
-    case PrimitiveType::kS64: return static_cast<double>(load<int64_t>(bytes));
+    case PrimitiveType::kS8:
+      return load<int8_t>(bytes);
+    case PrimitiveType::kS16:
+      return load<int16_t>(bytes);
+    case PrimitiveType::kS32:
+      return load<int32_t>(bytes);
+    case PrimitiveType::kS64:
+      return static_cast<double>(load<int64_t>(bytes));
     case PrimitiveType::kU1:
     case PrimitiveType::kU2:
     case PrimitiveType::kU4:
-    case PrimitiveType::kU8: return load<uint8_t>(bytes);
-    case PrimitiveType::kU16: return load<uint16_t>(bytes);
-    case PrimitiveType::kU32: return load<uint32_t>(bytes);
-    case PrimitiveType::kU64: return static_cast<double>(load<uint64_t>(bytes));
-    case PrimitiveType::kF32: return load<float>(bytes);
-    case PrimitiveType::kF64: return load<double>(bytes);
-    case PrimitiveType::kC64: return load<float>(bytes, part);
-    case PrimitiveType::kC128: return load<double>(bytes, part);
-    default: break;
+    case PrimitiveType::kU8:
+      return load<uint8_t>(bytes);
+    case PrimitiveType::kU16:
+      return load<uint16_t>(bytes);
+    case PrimitiveType::kU32:
+      return load<uint32_t>(bytes);
+    case PrimitiveType::kU64:
+      return static_cast<double>(load<uint64_t>(bytes));
+    case PrimitiveType::kF32:
+      return load<float>(bytes);
+    case PrimitiveType::kF64:
+      return load<double>(bytes);
+    case PrimitiveType::kC64:
+      return load<float>(bytes, part);
+    case PrimitiveType::kC128:
+      return load<double>(bytes, part);
+    default:
+      break;
   }
   const SmallFloat* format = small_float(type);
   if (format == nullptr) return 0;
@@ -244,15 +276,33 @@ void encode_number(PrimitiveType type, double value, void* bytes, double imagina
     return;
   }
   switch (type) {
-    case PrimitiveType::kPred: store<uint8_t>(value != 0 ? 1 : 0, bytes); return;
-    case PrimitiveType::kS16: store_saturated<int16_t>(value, 16, true, bytes); return;
-    case PrimitiveType::kS32: store_saturated<int32_t>(value, 32, true, bytes); return;
-    case PrimitiveType::kS64: store_saturated<int64_t>(value, 64, true, bytes); return;
-    case PrimitiveType::kU16: store_saturated<uint16_t>(value, 16, false, bytes); return;
-    case PrimitiveType::kU32: store_saturated<uint32_t>(value, 32, false, bytes); return;
-    case PrimitiveType::kU64: store_saturated<uint64_t>(value, 64, false, bytes); return;
-    case PrimitiveType::kF32: store(static_cast<float>(value), bytes); return;
-    case PrimitiveType::kF64: store(value, bytes); return;
+    case PrimitiveType::kPred:
+      store<uint8_t>(value != 0 ? 1 : 0, bytes);
+      return;
+    case PrimitiveType::kS16:
+      store_saturated<int16_t>(value, 16, true, bytes);
+      return;
+    case PrimitiveType::kS32:
+      store_saturated<int32_t>(value, 32, true, bytes);
+      return;
+    case PrimitiveType::kS64:
+      store_saturated<int64_t>(value, 64, true, bytes);
+      return;
+    case PrimitiveType::kU16:
+      store_saturated<uint16_t>(value, 16, false, bytes);
+      return;
+    case PrimitiveType::kU32:
+      store_saturated<uint32_t>(value, 32, false, bytes);
+      return;
+    case PrimitiveType::kU64:
+      store_saturated<uint64_t>(value, 64, false, bytes);
+      return;
+    case PrimitiveType::kF32:
+      store(static_cast<float>(value), bytes);
+      return;
+    case PrimitiveType::kF64:
+      store(value, bytes);
+      return;
     case PrimitiveType::kC64:
       store(static_cast<float>(value), bytes, 0);
       store(static_cast<float>(imaginary), bytes, 1);
@@ -261,7 +311,8 @@ void encode_number(PrimitiveType type, double value, void* bytes, double imagina
       store(value, bytes, 0);
       store(imaginary, bytes, 1);
       return;
-    default: break;
+    default:
+      break;
   }
   if (format.kind == NumberKind::kSigned) store_saturated<int8_t>(value, format.bits, true, bytes);
   if (format.kind == NumberKind::kUnsigned) {
