@@ -1,6 +1,7 @@
 #include "lagom/hlo/proto_reader.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "lagom/hlo/attribute_fields.h"
@@ -85,6 +86,39 @@ std::string_view unwrap(std::string_view bytes) {
   return {};
 }
 
+/// Things by id. Ids mostly ascend one by one, so a guess and a binary search beat a hash table.
+template <typename T>
+class IdTable {
+ public:
+  void add(int64_t id, T* thing) { entries_.emplace_back(id, thing); }
+
+  /// Must be called once before `find`; returns an id that appears twice, if any.
+  std::optional<int64_t> sort() {
+    const auto less = [](const auto& a, const auto& b) { return a.first < b.first; };
+    if (!std::is_sorted(entries_.begin(), entries_.end(), less)) {
+      std::sort(entries_.begin(), entries_.end(), less);
+    }
+    for (size_t i = 1; i < entries_.size(); ++i) {
+      if (entries_[i].first == entries_[i - 1].first) return entries_[i].first;
+    }
+    return std::nullopt;
+  }
+
+  T* find(int64_t id) const {
+    if (entries_.empty() || id < entries_.front().first || id > entries_.back().first) {
+      return nullptr;
+    }
+    const auto guess = static_cast<uint64_t>(id) - static_cast<uint64_t>(entries_.front().first);
+    if (guess < entries_.size() && entries_[guess].first == id) return entries_[guess].second;
+    const auto it = std::lower_bound(entries_.begin(), entries_.end(), id,
+                                     [](const auto& e, int64_t wanted) { return e.first < wanted; });
+    return it->first == id ? it->second : nullptr;
+  }
+
+ private:
+  std::vector<std::pair<int64_t, T*>> entries_;
+};
+
 class ProtoReader {
  public:
   ProtoReader(std::string_view bytes, std::string_view path) : path_(path) {
@@ -92,36 +126,45 @@ class ProtoReader {
       read_module(pbf_reader(bytes.data(), bytes.size()));
       link();
     } catch (const protozero::exception& e) {
-      throw FormatError(path_, where_, std::string("damaged protobuf message: ") + e.what());
+      throw FormatError(path_, where(), std::string("damaged protobuf message: ") + e.what());
     } catch (const FormatError& e) {
-      if (std::string_view(e.what()).starts_with(path_)) throw;
-      throw FormatError(path_, where_, e.what());
+      if (!path_.empty() && std::string_view(e.what()).starts_with(path_)) throw;
+      throw FormatError(path_, where(), e.what());
     }
   }
 
   Module take() { return std::move(module_); }
 
  private:
-  /// What an instruction refers to by id, until all instructions are read.
+  /// What an instruction refers to by id, until all instructions are read: ranges of `ids`.
   struct Links {
     Instruction* instruction;
-    Dims operand_ids, control_ids, called_ids;
+    size_t begin, operands_end, controls_end, called_end;
   };
   struct Scope {
     Computation* computation;
     int64_t root_id = 0;
     std::vector<Links> links;
-    std::unordered_map<int64_t, Instruction*> by_id;
+    Dims ids;
+    IdTable<Instruction> by_id;
   };
 
+  /// Where the reader stands, for errors.
+  std::string where() const {
+    if (computation_ == nullptr) return "module";
+    std::string text = "computation '" + computation_->name() + "'";
+    if (instruction_ != nullptr) text += ", instruction '" + instruction_->name + "'";
+    return text;
+  }
+
   [[noreturn]] void fail(const std::string& what) const {
-    throw FormatError(path_, where_, what);
+    throw FormatError(path_, where(), what);
   }
 
   void read_module(pbf_reader reader) {
     module_.name.clear();
     while (reader.next()) {
-      where_ = "module";
+      computation_ = nullptr;
       switch (reader.tag()) {
         case 1: module_.name = read_bytes(reader); break;
         case 2: entry_name_ = read_bytes(reader); break;
@@ -138,7 +181,7 @@ class ProtoReader {
         default: keep_unknown(reader, module_.unknown_fields);
       }
     }
-    where_ = "module";
+    computation_ = nullptr;
     // Parameter names in the layout repeat the parameters' own.
     if (module_.entry_layout) module_.entry_layout->parameter_names.clear();
   }
@@ -146,8 +189,9 @@ class ProtoReader {
   void read_computation(pbf_reader reader) {
     auto owned = std::make_unique<Computation>("");
     Scope scope{.computation = owned.get()};
+    computation_ = owned.get();
     while (reader.next()) {
-      where_ = "computation '" + owned->name() + "'";
+      instruction_ = nullptr;
       switch (reader.tag()) {
         case 1: owned->set_name(read_bytes(reader)); break;
         case 2: read_instruction(reader.get_message(), scope); break;
@@ -160,6 +204,7 @@ class ProtoReader {
       }
     }
     if (owned->execution_thread == "main") owned->execution_thread.clear();
+    instruction_ = nullptr;
     if (!computations_.emplace(owned->id, owned.get()).second) {
       fail("a second computation with id " + std::to_string(owned->id));
     }
@@ -169,19 +214,19 @@ class ProtoReader {
 
   void read_instruction(pbf_reader reader, Scope& scope) {
     auto owned = std::make_unique<Instruction>();
-    Links links{.instruction = owned.get(), .operand_ids = {}, .control_ids = {},
-                .called_ids = {}};
+    instruction_ = owned.get();
+    operand_ids_.clear();
+    control_ids_.clear();
+    called_ids_.clear();
     pbf_reader attributes = reader;
     bool has_opcode = false;
     while (reader.next()) {  // the opcode decides what some attributes mean
       if (reader.tag() == 1) {
         owned->name = read_bytes(reader);
-        where_ = "computation '" + scope.computation->name() + "', instruction '" + owned->name +
-                 "'";
       } else if (reader.tag() == 2) {
-        const std::string name = read_bytes(reader);
-        const auto opcode = opcode_from_name(name);
-        if (!opcode) fail("unknown opcode '" + name + "'");
+        const auto view = reader.get_view();
+        const auto opcode = opcode_from_name({view.data(), view.size()});
+        if (!opcode) fail("unknown opcode '" + std::string(view.data(), view.size()) + "'");
         owned->opcode = *opcode;
         has_opcode = true;
       } else {
@@ -205,9 +250,9 @@ class ProtoReader {
           break;
         case 9: owned->attributes.parameter_number = read_integer(attributes); break;
         case 35: owned->id = read_integer(attributes); break;
-        case 36: read_integers(attributes, links.operand_ids); break;
-        case 37: read_integers(attributes, links.control_ids); break;
-        case 38: read_integers(attributes, links.called_ids); break;
+        case 36: read_integers(attributes, operand_ids_); break;
+        case 37: read_integers(attributes, control_ids_); break;
+        case 38: read_integers(attributes, called_ids_); break;
         case 45:  // all_reduce_id: superseded
         case 82:  // statistics for a graph viewer
         case 91:  // result_accuracy: empty unless asked for
@@ -225,10 +270,16 @@ class ProtoReader {
       }
     }
     canonicalise(*owned);
-    if (!scope.by_id.emplace(owned->id, owned.get()).second) {
-      fail("a second instruction with id " + std::to_string(owned->id));
-    }
-    scope.links.push_back(std::move(links));
+    scope.by_id.add(owned->id, owned.get());
+    Links links{.instruction = owned.get(), .begin = scope.ids.size(), .operands_end = 0,
+                .controls_end = 0, .called_end = 0};
+    scope.ids.insert(scope.ids.end(), operand_ids_.begin(), operand_ids_.end());
+    links.operands_end = scope.ids.size();
+    scope.ids.insert(scope.ids.end(), control_ids_.begin(), control_ids_.end());
+    links.controls_end = scope.ids.size();
+    scope.ids.insert(scope.ids.end(), called_ids_.begin(), called_ids_.end());
+    links.called_end = scope.ids.size();
+    scope.links.push_back(links);
     scope.computation->append(std::move(owned));
   }
 
@@ -318,26 +369,31 @@ class ProtoReader {
   /// Turns ids into pointers, puts instructions into their scheduled order, finds the roots.
   void link() {
     for (Scope& scope : scopes_) {
+      computation_ = scope.computation;
+      instruction_ = nullptr;
+      if (const auto twice = scope.by_id.sort()) {
+        fail("a second instruction with id " + std::to_string(*twice));
+      }
       for (const Links& links : scope.links) {
         Instruction& instruction = *links.instruction;
-        where_ = "computation '" + scope.computation->name() + "', instruction '" +
-                 instruction.name + "'";
-        for (const int64_t id : links.operand_ids) {
-          instruction.operands.push_back(instruction_with_id(scope, id, "operand"));
+        instruction_ = &instruction;
+        instruction.operands.reserve(links.operands_end - links.begin);
+        for (size_t i = links.begin; i < links.operands_end; ++i) {
+          instruction.operands.push_back(instruction_with_id(scope, scope.ids[i], "operand"));
         }
-        for (const int64_t id : links.control_ids) {
+        for (size_t i = links.operands_end; i < links.controls_end; ++i) {
           instruction.control_predecessors.push_back(
-              instruction_with_id(scope, id, "control predecessor"));
+              instruction_with_id(scope, scope.ids[i], "control predecessor"));
         }
-        for (const int64_t id : links.called_ids) {
-          const auto it = computations_.find(id);
+        for (size_t i = links.controls_end; i < links.called_end; ++i) {
+          const auto it = computations_.find(scope.ids[i]);
           if (it == computations_.end()) {
-            fail("unknown called computation with id " + std::to_string(id));
+            fail("unknown called computation with id " + std::to_string(scope.ids[i]));
           }
           instruction.called.push_back(it->second);
         }
       }
-      where_ = "computation '" + scope.computation->name() + "'";
+      instruction_ = nullptr;
       if (scope.computation->size() == 0) fail("the computation has no instructions");
       scope.computation->set_root(instruction_with_id(scope, scope.root_id, "root"));
       reorder(scope);
@@ -351,7 +407,7 @@ class ProtoReader {
                                 : "FLOAT";
       if (compare->attributes.comparison_type == implied) compare->attributes.comparison_type = "";
     }
-    where_ = "module";
+    computation_ = nullptr;
     if (module_.computations().empty()) fail("the module has no computations");
     const auto it = computations_.find(entry_id_);
     Computation* entry = it != computations_.end() ? it->second : nullptr;
@@ -364,13 +420,11 @@ class ProtoReader {
   }
 
   Instruction* instruction_with_id(const Scope& scope, int64_t id, const char* role) const {
-    auto it = scope.by_id.find(id);
+    Instruction* found = scope.by_id.find(id);
     // Newer writers pack the computation's id into the high half and may refer by the low half.
-    if (it == scope.by_id.end()) it = scope.by_id.find(id & 0xffffffff);
-    if (it == scope.by_id.end()) {
-      fail(std::string("unknown ") + role + " with id " + std::to_string(id));
-    }
-    return it->second;
+    if (found == nullptr) found = scope.by_id.find(id & 0xffffffff);
+    if (found == nullptr) fail(std::string("unknown ") + role + " with id " + std::to_string(id));
+    return found;
   }
 
   void reorder(Scope& scope) {
@@ -388,7 +442,9 @@ class ProtoReader {
   }
 
   std::string_view path_;
-  std::string where_ = "module";
+  const Computation* computation_ = nullptr;  // what is being read, for errors
+  const Instruction* instruction_ = nullptr;
+  Dims operand_ids_, control_ids_, called_ids_;  // of the instruction being read
   Module module_;
   std::string entry_name_;
   int64_t entry_id_ = -1;

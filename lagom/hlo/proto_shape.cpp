@@ -154,7 +154,10 @@ int literal_field(ElementType type) {
 
 void read_integers(pbf_reader& reader, Dims& values) {
   if (reader.wire_type() == pbf_wire_type::length_delimited) {
-    for (const int64_t v : reader.get_packed_int64()) values.push_back(v);
+    const auto packed = reader.get_packed_int64();
+    const auto count = static_cast<size_t>(packed.size());
+    if (values.empty()) values.reserve(count);
+    for (const int64_t v : packed) values.push_back(v);
   } else {
     values.push_back(read_integer(reader));
   }

@@ -26,8 +26,8 @@ bool has_free_shape(Opcode opcode);
 
 /// Number of positions a window takes over a base dimension, padding and dilations included:
 /// floor((padded - dilated_window) / stride) + 1, and 0 where the window is longer than the padded
-/// base. Throws std::invalid_argument when a size, stride or dilation is below 1 or the result
-/// leaves 64 bits.
+/// base. Throws std::invalid_argument when a size, stride or dilation is below 1, when a
+/// stride, padding or dilation is past 2^40, and when a dilated size is past 2^61.
 int64_t window_output_size(int64_t base, const WindowDim& dim);
 
 /// Length of a dimension with `dilation - 1` holes between its elements; 0 for an empty one.

@@ -11,9 +11,13 @@ namespace {
 // overflow.
 using Wide = __int128;
 
+// No real program comes near; sums and products of these with positions stay in 64 bits, on which
+// the analyses of windows rely.
+constexpr int64_t kMaxWindowAttribute = int64_t{1} << 40;
+
 int64_t narrow(Wide value, const char* what) {
-  constexpr Wide kLimit = Wide{1} << 62;
-  if (value > kLimit || value < -kLimit) inference::fail("{} does not fit in 62 bits", what);
+  constexpr Wide kLimit = Wide{1} << 61;
+  if (value > kLimit || value < -kLimit) inference::fail("{} does not fit in 61 bits", what);
   return static_cast<int64_t>(value);
 }
 
@@ -34,8 +38,15 @@ int64_t window_output_size(int64_t base, const WindowDim& dim) {
         "lhs_dilate {}, rhs_dilate {}",
         dim.size, dim.stride, dim.base_dilation, dim.window_dilation);
   }
-  const Wide padded = dilated(base, dim.base_dilation) + dim.pad_low + dim.pad_high;
-  const Wide window = dilated(dim.size, dim.window_dilation);
+  for (int64_t value : {dim.stride, dim.pad_low, dim.pad_high, dim.window_dilation,
+                        dim.base_dilation}) {
+    if (value > kMaxWindowAttribute || value < -kMaxWindowAttribute) {
+      inference::fail("window: {} is too large", value);
+    }
+  }
+  const Wide padded =
+      Wide{dilated_size(base, dim.base_dilation)} + dim.pad_low + dim.pad_high;
+  const Wide window = dilated_size(dim.size, dim.window_dilation);
   if (padded < window) return 0;
   return narrow((padded - window) / dim.stride + 1, "window: number of positions");
 }

@@ -6,8 +6,10 @@
 #include <functional>
 #include <string>
 
+#include "lagom/hlo/module_file.h"
 #include "lagom/hlo/text_reader.h"
 #include "lagom/util/error.h"
+#include "tests/testing/data.h"
 
 namespace lagom::hlo {
 namespace {
@@ -56,6 +58,12 @@ std::string error_after(const std::function<void(Module&)>& change) {
 }
 
 TEST(VerifierTest, AcceptsASoundProgram) { EXPECT_NO_THROW(verify(program(), "program.hlo")); }
+
+TEST(VerifierTest, AcceptsEveryExampleProgram) {
+  for (const auto& path : testing::data_files("programs", ".hlo.pb.gz")) {
+    EXPECT_NO_THROW(verify(read_module_file(path), path.string())) << path;
+  }
+}
 
 TEST(VerifierTest, NamesComputationInstructionFoundAndExpected) {
   EXPECT_EQ(error_after([](Module& m) { at(m, "total").shape.dimensions = {4, 9}; }),
