@@ -1,0 +1,116 @@
+#include <benchmark/benchmark.h>
+#include <malloc.h>
+
+#include <map>
+#include <string>
+
+#include "lagom/hlo/cost_analysis.h"
+#include "lagom/hlo/module_file.h"
+#include "lagom/hlo/proto_reader.h"
+#include "lagom/hlo/proto_writer.h"
+#include "lagom/hlo/text_reader.h"
+#include "lagom/hlo/text_writer.h"
+#include "lagom/hlo/verifier.h"
+
+namespace lagom::hlo {
+namespace {
+
+/// A module of at least `instructions` instructions: a real training step, its computations
+/// repeated under other names.
+const std::string& large_text(size_t instructions) {
+  static std::map<size_t, std::string> texts;
+  std::string& text = texts[instructions];
+  if (!text.empty()) return text;
+  const Module module = read_module_file(LAGOM_SOURCE_DIR "/data/programs/bart_b1_32_train.hlo.pb.gz");
+  for (size_t copy = 0; copy * module.num_instructions() < instructions; ++copy) {
+    Module renamed = module.clone();
+    for (const auto& computation : renamed.computations()) {
+      computation->set_name(computation->name() + ".c" + std::to_string(copy));
+      for (const auto& i : computation->instructions()) i->name += "x" + std::to_string(copy);
+    }
+    const std::string one = write_hlo_text(renamed);
+    // One header for all; only the last copy keeps ENTRY.
+    const size_t body = copy == 0 ? 0 : one.find("\n\n") + 2;
+    const size_t entry = text.rfind("ENTRY ");
+    if (entry != std::string::npos) text.erase(entry, 6);
+    text += one.substr(body);
+  }
+  return text;
+}
+
+const Module& large_module(size_t instructions) {
+  static std::map<size_t, Module> modules;
+  const auto it = modules.find(instructions);
+  if (it != modules.end()) return it->second;
+  return modules.emplace(instructions, read_hlo_text(large_text(instructions), "bench"))
+      .first->second;
+}
+
+void BM_ReadHloText(benchmark::State& state) {
+  const std::string& text = large_text(static_cast<size_t>(state.range(0)));
+  size_t instructions = 0;
+  for (auto _ : state) {
+    const Module module = read_hlo_text(text, "bench");
+    instructions = module.num_instructions();
+    benchmark::DoNotOptimize(instructions);
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(instructions));
+}
+BENCHMARK(BM_ReadHloText)->ArgName("instructions")->Arg(2400)->Arg(40000)->Unit(benchmark::kMillisecond);
+
+void BM_ReadHloProto(benchmark::State& state) {
+  const Module& module = large_module(static_cast<size_t>(state.range(0)));
+  const std::string bytes = write_hlo_proto(module);
+  for (auto _ : state) {
+    const Module read = read_hlo_proto(bytes, "bench");
+    benchmark::DoNotOptimize(read.entry());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes.size()));
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(module.num_instructions()));
+}
+BENCHMARK(BM_ReadHloProto)->ArgName("instructions")->Arg(2400)->Arg(40000)->Unit(benchmark::kMillisecond);
+
+void BM_WriteHloText(benchmark::State& state) {
+  const Module& module = large_module(40000);
+  for (auto _ : state) benchmark::DoNotOptimize(write_hlo_text(module).size());
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(module.num_instructions()));
+}
+BENCHMARK(BM_WriteHloText)->Unit(benchmark::kMillisecond);
+
+void BM_WriteHloProto(benchmark::State& state) {
+  const Module& module = large_module(40000);
+  for (auto _ : state) benchmark::DoNotOptimize(write_hlo_proto(module).size());
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(module.num_instructions()));
+}
+BENCHMARK(BM_WriteHloProto)->Unit(benchmark::kMillisecond);
+
+void BM_CloneModule(benchmark::State& state) {
+  const Module& module = large_module(40000);
+  size_t heap = 0;
+  for (auto _ : state) {
+    const size_t before = mallinfo2().uordblks;
+    const Module copy = module.clone();
+    heap = mallinfo2().uordblks - before;
+    benchmark::DoNotOptimize(copy.entry());
+  }
+  state.counters["heap_mb"] = static_cast<double>(heap) / 1e6;
+}
+BENCHMARK(BM_CloneModule)->Unit(benchmark::kMillisecond);
+
+void BM_Verify(benchmark::State& state) {
+  const Module& module = large_module(40000);
+  for (auto _ : state) verify(module, "bench");
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(module.num_instructions()));
+}
+BENCHMARK(BM_Verify)->Unit(benchmark::kMillisecond);
+
+void BM_CostAnalysis(benchmark::State& state) {
+  const Module& module = large_module(40000);
+  for (auto _ : state) benchmark::DoNotOptimize(CostAnalysis(module).total().flops);
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(module.num_instructions()));
+}
+BENCHMARK(BM_CostAnalysis)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace lagom::hlo

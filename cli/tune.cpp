@@ -1,0 +1,172 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/interrupt.h"
+#include "lagom/tune/advice.h"
+#include "lagom/tune/results.h"
+
+namespace lagom::cli {
+namespace {
+
+struct TuneArguments {
+  std::string input, out = "tuned", database, strategy = "genetic";
+  double budget_seconds = 0;
+  int trials = 0;
+  uint64_t seed = 1;
+  bool allow_inexact = false, no_forms = false, no_layouts = false, no_barriers = false,
+       no_flags = false, json = false, quiet = false;
+  DeviceArguments device;
+};
+
+/// One line per event; on a terminal the line of the search is overwritten.
+class ProgressPrinter {
+ public:
+  explicit ProgressPrinter(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) != 0) {}
+  ~ProgressPrinter() { finish(); }
+
+  void operator()(const tune::TuneEvent& event) {
+    if (quiet_) return;
+    if (terminal_) std::fprintf(stderr, "\r\033[K");
+    std::fprintf(stderr, "[%5.1f s] %-8s %s", event.elapsed_seconds, event.phase.c_str(),
+                 event.text.c_str());
+    const bool overwrite = terminal_ && event.phase == "search";
+    if (!overwrite) std::fputc('\n', stderr);
+    open_line_ = overwrite;
+    std::fflush(stderr);
+  }
+  void finish() {
+    if (open_line_) std::fputc('\n', stderr);
+    open_line_ = false;
+  }
+
+ private:
+  bool quiet_, terminal_, open_line_ = false;
+};
+
+std::filesystem::path default_database() {
+  if (const char* cache = std::getenv("LAGOM_CACHE")) return std::filesystem::path(cache) / "kernels";
+  if (const char* cache = std::getenv("XDG_CACHE_HOME")) {
+    return std::filesystem::path(cache) / "lagom" / "kernels";
+  }
+  if (const char* home = std::getenv("HOME")) {
+    return std::filesystem::path(home) / ".cache" / "lagom" / "kernels";
+  }
+  return {};
+}
+
+void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
+  if (r.configuration.is_default()) {
+    std::printf("%s: no faster form found; the default is returned\n", r.program.c_str());
+  } else {
+    std::printf("%s: %.2fx faster [%.2f, %.2f], %.3g ms -> %.3g ms%s\n", r.program.c_str(),
+                r.speedup(), 1 / r.ratio.high, 1 / r.ratio.low, r.default_seconds * 1e3,
+                r.tuned_seconds * 1e3, r.retimed ? "" : " (not timed afresh)");
+  }
+  std::printf("  noise floor %.1f %%, %zu trials and %zu kernels in %.0f s\n",
+              r.baseline.noise_floor * 100, r.trials.size(), r.kernels.size(), r.elapsed_seconds);
+  double worst = 0;
+  for (const auto& o : r.outputs) {
+    if (o.max_abs_difference > 0) worst = std::max(worst, o.relative_error());
+  }
+  if (!r.outputs.empty()) {
+    std::printf("  outputs agree with the default's to %.1e (relative to the largest value)\n", worst);
+  }
+  if (!r.note.empty()) std::printf("  note: %s\n", r.note.c_str());
+  std::map<std::string, std::pair<int, double>> forms;
+  for (const auto& d : r.decisions) {
+    const std::string what = d.decision.kind == rewrite::DecisionKind::kForm ? d.decision.form
+                             : d.decision.kind == rewrite::DecisionKind::kBarrier
+                                 ? "barrier"
+                                 : "layout constraint";
+    auto& [count, saved] = forms[what];
+    ++count;
+    saved += d.default_seconds - d.seconds;
+  }
+  for (const auto& [what, entry] : forms) {
+    std::printf("  %3d x %s", entry.first, what.c_str());
+    if (entry.second > 0) std::printf(" (measured alone: %.3g ms less)", entry.second * 1e3);
+    std::printf("\n");
+  }
+  if (!r.configuration.flags.empty()) {
+    std::printf("  compiler_options=%s\n",
+                tune::compiler_options_python(r.configuration.flags).c_str());
+  }
+  std::printf("  %s\n  %s\n", files.text.c_str(), files.report.c_str());
+}
+
+int run_tune(const TuneArguments& args) {
+  const hlo::Module module = load_program(args.input);
+
+  ProgressPrinter progress(args.quiet);
+  tune::TuneOptions options;
+  options.budget_seconds = args.budget_seconds == 0 && args.trials == 0 ? 60 : args.budget_seconds;
+  options.max_trials = args.trials;
+  options.strategy = tune::strategy_from_name(args.strategy);
+  options.seed = args.seed;
+  options.space = {.forms = !args.no_forms, .layouts = !args.no_layouts,
+                   .barriers = !args.no_barriers, .flags = !args.no_flags,
+                   .allow_inexact = args.allow_inexact};
+  options.database = args.database == "none" ? ""
+                     : args.database.empty() ? default_database()
+                                             : std::filesystem::path(args.database);
+  options.worker = args.device.worker_options();
+  options.on_event = [&](const tune::TuneEvent& event) { progress(event); };
+  options.should_stop = interrupted;
+  catch_interrupts();
+
+  const tune::SearchSpace space(module, options.space);
+  const tune::TuneResult result = tune::tune(module, space, options);
+  progress.finish();
+  const tune::ResultFiles files =
+      tune::result_files(args.out, tune::program_name(args.input));
+  tune::write_results(files, module, space, result);
+  if (args.json) {
+    std::fputs(tune::decisions_json(space, result).c_str(), stdout);
+  } else {
+    if (result.stopped) std::printf("stopped; the best so far:\n");
+    print_summary(result, files);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
+      "tune", "Search a faster program with the same results on the device at hand");
+  auto args = std::make_shared<TuneArguments>();
+  command->add_option("file", args->input, "HLO text or proto, also compressed with gzip")
+      ->required();
+  command->add_option("--out", args->out, "Folder for the tuned program and the report")
+      ->capture_default_str();
+  command->add_option("--budget-seconds", args->budget_seconds,
+                      "Wall time of the search (60 when no limit is given)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--trials", args->trials, "Whole-program candidates to measure at most")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--strategy", args->strategy, "greedy, random or genetic")
+      ->check(CLI::IsMember({"greedy", "random", "genetic"}))
+      ->capture_default_str();
+  command->add_option("--seed", args->seed, "Of the inputs and the search")->capture_default_str();
+  command->add_option("--database", args->database,
+                      "Folder that remembers kernel measurements; 'none' forgets them "
+                      "(default: kernels/ in the cache folder)");
+  args->device.add_to(*command);
+  command->add_flag("--allow-inexact", args->allow_inexact,
+                    "Also try forms and flags that lower precision");
+  command->add_flag("--no-forms", args->no_forms, "Leave every operation as it is");
+  command->add_flag("--no-layouts", args->no_layouts, "Leave layouts to the compiler");
+  command->add_flag("--no-barriers", args->no_barriers, "Set no optimization barriers");
+  command->add_flag("--no-flags", args->no_flags, "Set no compiler flags");
+  command->add_flag("--json", args->json, "Print the decisions as JSON instead of the summary");
+  command->add_flag("--quiet", args->quiet, "No progress on stderr");
+  command->footer("Example: lagom tune model.hlo.pb --out tuned --budget-seconds 60");
+  command->callback([args, &chosen] { chosen = [args] { return run_tune(*args); }; });
+}
+
+}  // namespace lagom::cli

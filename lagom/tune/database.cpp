@@ -1,0 +1,129 @@
+#include "lagom/tune/database.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "lagom/util/error.h"
+#include "lagom/util/hash.h"
+
+namespace lagom::tune {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const KernelRecord& r) {
+  json j = {{"signature", r.signature},
+            {"configuration", r.configuration},
+            {"opcode", r.opcode},
+            {"default_seconds", r.default_seconds},
+            {"compile_seconds", r.compile_seconds},
+            {"ratio", {r.ratio.median, r.ratio.low, r.ratio.high}},
+            {"pairs", r.ratio.pairs}};
+  if (r.seconds) j["seconds"] = *r.seconds;
+  if (r.failure != measure::FailureKind::kNone) {
+    j["failure"] = static_cast<int>(r.failure);
+    j["error"] = r.error;
+  }
+  return j;
+}
+
+KernelRecord from_json(const json& j) {
+  KernelRecord r;
+  r.signature = j.at("signature").get<std::string>();
+  r.configuration = j.at("configuration").get<std::string>();
+  r.opcode = j.value("opcode", "");
+  r.default_seconds = j.at("default_seconds").get<double>();
+  r.compile_seconds = j.value("compile_seconds", 0.0);
+  const auto ratio = j.at("ratio").get<std::vector<double>>();
+  if (ratio.size() != 3) throw std::invalid_argument("ratio");
+  r.ratio.median = ratio[0];
+  r.ratio.low = ratio[1];
+  r.ratio.high = ratio[2];
+  r.ratio.pairs = j.value("pairs", 0);
+  if (j.contains("seconds")) r.seconds = j.at("seconds").get<double>();
+  r.failure = static_cast<measure::FailureKind>(j.value("failure", 0));
+  r.error = j.value("error", "");
+  return r;
+}
+
+std::string key(std::string_view signature, std::string_view configuration) {
+  return std::string(signature) + '\n' + std::string(configuration);
+}
+
+}  // namespace
+
+struct Database::State {
+  std::filesystem::path file;
+  std::map<std::string, KernelRecord> records;
+  size_t num_skipped = 0;
+};
+
+Database::Database(std::filesystem::path folder, std::string_view device)
+    : state_(std::make_unique<State>()) {
+  if (folder.empty()) return;
+  std::error_code ec;
+  std::filesystem::create_directories(folder, ec);
+  if (ec) throw SystemError(folder.string() + ": cannot be created: " + ec.message());
+  state_->file = folder / ("kernels-" + hex64(hash64(device)) + ".jsonl");
+  std::ifstream in(state_->file);
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.empty()) continue;
+    try {
+      const json j = json::parse(line);
+      if (j.contains("device")) continue;  // the first line says whose measurements these are
+      KernelRecord record = from_json(j);
+      state_->records[key(record.signature, record.configuration)] = std::move(record);
+    } catch (const std::exception&) {
+      ++state_->num_skipped;
+    }
+  }
+  if (!std::filesystem::exists(state_->file)) {
+    std::ofstream(state_->file) << json{{"device", device}, {"format", 1}}.dump() << '\n';
+  }
+}
+
+Database::~Database() = default;
+Database::Database(Database&&) noexcept = default;
+
+std::optional<KernelRecord> Database::find(std::string_view signature,
+                                           std::string_view configuration) const {
+  const auto it = state_->records.find(key(signature, configuration));
+  if (it == state_->records.end()) return std::nullopt;
+  return it->second;
+}
+
+void Database::add(const KernelRecord& record) {
+  if (record.failure == measure::FailureKind::kStopped ||
+      record.failure == measure::FailureKind::kSystem) {
+    return;
+  }
+  state_->records[key(record.signature, record.configuration)] = record;
+  if (state_->file.empty()) return;
+  const std::string line = to_json(record).dump() + '\n';
+  const int fd = ::open(state_->file.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
+  if (fd < 0) throw SystemError(state_->file.string() + ": " + std::strerror(errno));
+  ::flock(fd, LOCK_EX);
+  // After a kill the file may end inside a line: start on a fresh one.
+  const off_t size = ::lseek(fd, 0, SEEK_END);
+  char last = '\n';
+  if (size > 0) (void)!::pread(fd, &last, 1, size - 1);
+  const std::string text = last == '\n' ? line : '\n' + line;
+  const bool complete =
+      ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const std::string why = std::strerror(errno);
+  ::close(fd);
+  if (!complete) throw SystemError(state_->file.string() + ": cannot be written: " + why);
+}
+
+size_t Database::size() const { return state_->records.size(); }
+size_t Database::num_skipped() const { return state_->num_skipped; }
+
+}  // namespace lagom::tune

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lagom/measure/worker.h"
+#include "lagom/tune/database.h"
+#include "lagom/tune/space.h"
+
+namespace lagom::tune {
+
+/// What a kernel costs in each of its forms, measured alone.
+struct KernelResult {
+  size_t kernel = 0;  ///< Index into SearchSpace::kernels().
+  double default_seconds = 0;
+  std::vector<KernelRecord> forms;  ///< One per rule that was tried, failures included.
+  std::string error;                ///< The default itself failed: why.
+  bool from_database = false;       ///< Nothing had to be measured.
+
+  /// The fastest form whose interval lies wholly below "as it is"; nullptr when there is none.
+  const KernelRecord* best() const;
+  /// Seconds that one execution saves with the best form.
+  double saving_seconds() const;
+};
+
+/// Text form of the configuration that gives a cut-out's node the rule's form.
+std::string form_configuration(const rewrite::Rule& rule);
+
+struct KernelSearchOptions {
+  uint64_t seed = 1;
+  double seconds_per_form = 0.6;   ///< For timing, beside compiling.
+  /// A kernel whose default takes less than this in all its places together keeps its form: nothing
+  /// could be gained that a whole program shows.
+  double min_total_seconds = 0;
+  double stop_ratio = 2;           ///< Forms slower than this many times the default are given up.
+  std::function<bool()> should_stop;
+  /// After each kernel.
+  std::function<void(const Kernel&, const KernelResult&)> on_result;
+};
+
+/// Measures a kernel's default and all its forms on the worker; what the database knows is taken
+/// from there. A kernel without rules gets its default time only.
+KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& worker,
+                           Database& database, const KernelSearchOptions& options);
+
+}  // namespace lagom::tune

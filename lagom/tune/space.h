@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "lagom/hlo/module.h"
+#include "lagom/rewrite/configuration.h"
+#include "lagom/rewrite/cut_out.h"
+#include "lagom/rewrite/rule.h"
+
+namespace lagom::tune {
+
+/// Which parts of a configuration a search may set.
+struct SpaceOptions {
+  bool forms = true;
+  bool layouts = true;
+  bool barriers = true;
+  bool flags = true;
+  bool allow_inexact = false;  ///< Rules that relax precision, and fast-math flags.
+};
+
+/// One distinct heavy node of a program: all instructions with the same cut-out.
+struct Kernel {
+  rewrite::CutOut cut_out;
+  hlo::Opcode opcode;
+  std::vector<std::string> instructions;   ///< Names in the program, in order.
+  std::vector<const rewrite::Rule*> rules; ///< The forms it can take; "as it is" not among them.
+};
+
+/// The configurations of one program: which decisions can be taken where.
+class SearchSpace {
+ public:
+  SearchSpace(const hlo::Module& module, const SpaceOptions& options);
+
+  const std::vector<Kernel>& kernels() const { return kernels_; }
+
+  /// Gives all instructions of a kernel a form; nullptr: as it is.
+  void set_form(rewrite::Configuration& configuration, const Kernel& kernel,
+                const rewrite::Rule* rule) const;
+  /// The form that the kernel's first instruction has; nullptr: as it is.
+  const rewrite::Rule* form_of(const rewrite::Configuration& configuration,
+                               const Kernel& kernel) const;
+
+  /// Every single flag setting that the search tries.
+  const std::vector<std::pair<std::string, FlagValue>>& flag_choices() const {
+    return flag_choices_;
+  }
+
+  /// Changes one thing at random: a kernel's form, a layout, a barrier or a flag. Returns false when
+  /// the space has no choice at all.
+  bool mutate(rewrite::Configuration& configuration, std::mt19937_64& random) const;
+
+  /// Number of independent choices (kernels with rules, layout places, barrier edges, flags).
+  size_t num_choices() const;
+
+ private:
+  struct LayoutPlace {
+    rewrite::Decision place;  ///< Without its layout.
+    int64_t rank;
+  };
+
+  void find_kernels(const hlo::Module& module);
+  void find_places(const hlo::Module& module);
+
+  SpaceOptions options_;
+  std::vector<Kernel> kernels_;
+  std::vector<size_t> open_kernels_;  ///< Indices of kernels that have a rule.
+  std::vector<LayoutPlace> layout_places_;
+  std::vector<rewrite::Decision> barrier_places_;
+  std::vector<std::pair<std::string, FlagValue>> flag_choices_;
+};
+
+/// Opcodes whose instructions are worth measuring alone: contractions, windows, gathers, sorts...
+bool is_heavy(hlo::Opcode opcode);
+
+}  // namespace lagom::tune

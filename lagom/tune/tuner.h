@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lagom/hlo/module.h"
+#include "lagom/measure/worker.h"
+#include "lagom/rewrite/configuration.h"
+#include "lagom/tune/kernel_search.h"
+#include "lagom/tune/profile.h"
+#include "lagom/tune/space.h"
+
+namespace lagom::tune {
+
+enum class Strategy {
+  kGreedy,   ///< Compose the kernels' winners, take back what does not pay, try flags.
+  kRandom,   ///< Random configurations.
+  kGenetic,  ///< Greedy first, then mutation and crossover of the best.
+};
+std::string_view strategy_name(Strategy strategy);
+/// Throws std::invalid_argument for an unknown name.
+Strategy strategy_from_name(std::string_view name);
+
+/// What a search reports while it runs, one line each.
+struct TuneEvent {
+  double elapsed_seconds = 0;
+  double budget_seconds = 0;
+  std::string phase;  ///< "baseline", "kernels", "search", "final".
+  std::string text;   ///< What just happened.
+};
+
+struct TuneOptions {
+  double budget_seconds = 60;  ///< Of wall time for the whole search; 0: no limit but `max_trials`.
+  int max_trials = 0;          ///< Whole-program candidates; 0: no limit but the budget.
+  Strategy strategy = Strategy::kGenetic;
+  uint64_t seed = 1;
+  SpaceOptions space;
+  std::filesystem::path database;  ///< Folder of kernel measurements; empty: memory only.
+  measure::WorkerOptions worker;
+  std::function<bool()> should_stop;  ///< Ctrl-C: what was reached is returned.
+  std::function<void(const TuneEvent&)> on_event;
+};
+
+/// One whole-program candidate.
+struct Trial {
+  int number = 0;
+  double elapsed_seconds = 0;  ///< Since the search began.
+  std::string origin;          ///< "greedy", "take back", "flag", "random", "genetic", "final".
+  rewrite::Configuration configuration;
+  measure::FailureKind failure = measure::FailureKind::kNone;
+  std::string error;
+  bool measured = false;  ///< False when it failed or was given up early.
+  measure::Ratio ratio;   ///< Candidate / default.
+  double compile_seconds = 0;
+};
+
+/// A decision of the result, for people.
+struct DecisionReport {
+  rewrite::Decision decision;
+  std::string opcode, shape, op_name, source;
+  /// Seconds of one execution of the node alone, as it is and as decided; 0 when not measured.
+  double default_seconds = 0, seconds = 0;
+  std::string advice;  ///< How a JAX user would write it.
+};
+
+struct TuneResult {
+  std::string program;  ///< The module's name.
+  measure::WorkerInfo device;
+  measure::BaselineResult baseline;
+  bool stopped = false;  ///< By the caller, before the search was done.
+  std::string note;      ///< Why the default is returned, or what weakens the result; may be empty.
+
+  rewrite::Configuration configuration;  ///< Default when nothing beat the noise floor.
+  measure::Ratio ratio;                  ///< Of the final, fresh measurement; 1 for the default.
+  bool retimed = false;                  ///< `ratio` comes from the final measurement.
+  double default_seconds = 0, tuned_seconds = 0;
+  std::vector<measure::OutputComparison> outputs;  ///< Tuned against default.
+  double default_compile_seconds = 0, tuned_compile_seconds = 0;
+
+  std::deque<Trial> trials;  ///< A deque: references stay good while a search appends.
+  std::vector<KernelResult> kernels;  ///< By SearchSpace order; those that were reached.
+  std::vector<DecisionReport> decisions;
+  MachineRate machine;
+  int64_t copies_before = -1, copies_after = -1;  ///< In the optimised programs; -1 unknown.
+  double elapsed_seconds = 0;
+
+  double speedup() const { return ratio.median > 0 ? 1 / ratio.median : 1; }
+};
+
+/// Searches a faster program with the same results: forms of the heavy nodes measured one by one,
+/// composed, then the strategy on the whole program; every candidate's outputs are compared with
+/// the default's; the best few are timed afresh at the end and only that figure counts.
+///
+/// Throws std::invalid_argument for programs whose inputs cannot be made, SystemError when there is
+/// no worker or plugin or the default itself cannot be compiled or run.
+TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneOptions& options);
+
+}  // namespace lagom::tune
