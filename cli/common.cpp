@@ -5,6 +5,7 @@
 #include "cli/interrupt.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/verifier.h"
+#include "lagom/util/error.h"
 
 namespace lagom::cli {
 
@@ -25,10 +26,38 @@ measure::WorkerOptions DeviceArguments::worker_options() const {
   return options;
 }
 
-hlo::Module load_program(const std::string& path) {
+hlo::Module load_program(const std::string& path, bool fill_elided) {
   hlo::Module module = hlo::read_module_file(path);
   hlo::verify(module, path);
+  size_t filled = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& i : computation->instructions()) {
+      if (!i->literal || !i->literal->elided) continue;
+      if (!fill_elided) {
+        throw FormatError(path, "constant '" + i->name + "'",
+                          "has no values: the text says {...}; dump the program with large "
+                          "constants (--xla_dump_large_constants), or take --fill-elided to "
+                          "measure it with made-up ones");
+      }
+      const double value = hlo::is_floating(i->shape.element_type) ? 1 : 0;
+      const std::vector<double> values(static_cast<size_t>(i->shape.num_elements()), value);
+      i->literal = std::make_shared<const hlo::Literal>(
+          hlo::Literal::from_values(i->literal->shape, values));
+      ++filled;
+    }
+  }
+  if (filled > 0) {
+    std::fprintf(stderr,
+                 "note: %zu constants without values were filled with zeros and ones: times are "
+                 "meaningful, results are not\n",
+                 filled);
+  }
   return module;
+}
+
+void add_fill_elided(CLI::App& command, bool& fill_elided) {
+  command.add_flag("--fill-elided", fill_elided,
+                   "Give constants printed as {...} made-up values instead of refusing them");
 }
 
 std::string time_to_string(double seconds) {

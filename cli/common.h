@@ -19,8 +19,11 @@ struct DeviceArguments {
   measure::WorkerOptions worker_options() const;
 };
 
-/// Reads and verifies a program.
-hlo::Module load_program(const std::string& path);
+/// Reads and verifies a program. Constants whose values the text left out ({...}) are refused, or
+/// with `fill_elided` get zeros (integers) and ones (floats), with a note on stderr.
+hlo::Module load_program(const std::string& path, bool fill_elided = false);
+/// The option that asks for it.
+void add_fill_elided(CLI::App& command, bool& fill_elided);
 
 /// "12.3 ms", "4.56 s", "789 us".
 std::string time_to_string(double seconds);

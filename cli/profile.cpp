@@ -19,6 +19,7 @@ struct ProfileArguments {
   std::string file;
   size_t top = 25;
   bool json = false;
+  bool fill_elided = false;
   DeviceArguments device;
 };
 
@@ -75,7 +76,7 @@ void print_table(const ProfileArguments& args, const tune::Profile& profile) {
 }
 
 int run_profile(const ProfileArguments& args) {
-  const hlo::Module module = load_program(args.file);
+  const hlo::Module module = load_program(args.file, args.fill_elided);
   const tune::SearchSpace space(module, {.layouts = false, .barriers = false, .flags = false});
   catch_interrupts();
   measure::Worker worker(args.device.worker_options());
@@ -107,6 +108,7 @@ void add_profile(CLI::App& app, Action& chosen) {
       ->required();
   command->add_option("--top", args->top, "Rows to show")->capture_default_str();
   command->add_flag("--json", args->json, "Machine-readable output");
+  add_fill_elided(*command, args->fill_elided);
   args->device.add_to(*command);
   command->footer("Example: lagom profile model.hlo.pb --top 10");
   command->callback([args, &chosen] { chosen = [args] { return run_profile(*args); }; });

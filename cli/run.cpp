@@ -23,6 +23,7 @@ struct RunArguments {
   double budget_seconds = 2;
   uint64_t seed = 1;
   bool json = false;
+  bool fill_elided = false;
   DeviceArguments device;
 };
 
@@ -93,7 +94,7 @@ void print_outputs(const std::vector<measure::OutputInfo>& outputs) {
 }
 
 int run_one(const RunArguments& args) {
-  const hlo::Module module = load_program(args.file);
+  const hlo::Module module = load_program(args.file, args.fill_elided);
   measure::RunRequest request;
   request.program = to_program(module, args.flags_file);
   request.inputs = tune::input_specs(module);
@@ -127,8 +128,8 @@ int run_one(const RunArguments& args) {
 }
 
 int run_compare(const RunArguments& args) {
-  const hlo::Module a = load_program(args.file);
-  const hlo::Module b = load_program(args.compare);
+  const hlo::Module a = load_program(args.file, args.fill_elided);
+  const hlo::Module b = load_program(args.compare, args.fill_elided);
   measure::BaselineRequest request;
   request.program = to_program(a, args.flags_file);
   request.inputs = tune::input_specs(a);
@@ -208,6 +209,7 @@ void add_run(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command->add_option("--seed", args->seed, "Of the inputs")->capture_default_str();
   command->add_flag("--json", args->json, "Machine-readable output");
+  add_fill_elided(*command, args->fill_elided);
   args->device.add_to(*command);
   command->footer("Example: lagom run model.hlo.pb --compare tuned/model.tuned.hlo.pb");
   command->callback([args, &chosen] {

@@ -20,6 +20,7 @@ struct TuneArguments {
   uint64_t seed = 1;
   bool allow_inexact = false, no_forms = false, no_layouts = false, no_barriers = false,
        no_flags = false, json = false, quiet = false;
+  bool fill_elided = false;
   DeviceArguments device;
 };
 
@@ -100,7 +101,7 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
 }
 
 int run_tune(const TuneArguments& args) {
-  const hlo::Module module = load_program(args.input);
+  const hlo::Module module = load_program(args.input, args.fill_elided);
 
   ProgressPrinter progress(args.quiet);
   tune::TuneOptions options;
@@ -120,7 +121,8 @@ int run_tune(const TuneArguments& args) {
   catch_interrupts();
 
   const tune::SearchSpace space(module, options.space);
-  const tune::TuneResult result = tune::tune(module, space, options);
+  tune::TuneResult result = tune::tune(module, space, options);
+  result.program = tune::program_name(args.input);
   progress.finish();
   const tune::ResultFiles files =
       tune::result_files(args.out, tune::program_name(args.input));
@@ -156,6 +158,7 @@ void add_tune(CLI::App& app, Action& chosen) {
   command->add_option("--database", args->database,
                       "Folder that remembers kernel measurements; 'none' forgets them "
                       "(default: kernels/ in the cache folder)");
+  add_fill_elided(*command, args->fill_elided);
   args->device.add_to(*command);
   command->add_flag("--allow-inexact", args->allow_inexact,
                     "Also try forms and flags that lower precision");

@@ -33,10 +33,12 @@ bool is_binary_on_scalars(const Computation& computation, Opcode opcode, Element
       !root->shape.is_scalar() || root->shape.element_type != type) {
     return false;
   }
-  return std::all_of(root->operands.begin(), root->operands.end(), [&](const Instruction* operand) {
-    return operand->opcode == Opcode::kParameter && operand->shape.is_scalar() &&
-           operand->shape.element_type == type;
-  }) && root->operands[0] != root->operands[1];
+  return std::all_of(root->operands.begin(), root->operands.end(),
+                     [&](const Instruction* operand) {
+                       return operand->opcode == Opcode::kParameter && operand->shape.is_scalar() &&
+                              operand->shape.element_type == type;
+                     }) &&
+         root->operands[0] != root->operands[1];
 }
 
 }  // namespace
@@ -70,9 +72,8 @@ Instruction* Builder::add_instruction(std::unique_ptr<Instruction> instruction) 
     instruction->shape = std::move(shape);
     if (!with_layouts_) drop_layouts(instruction->shape);
   }
-  instruction->name = names_.fresh(instruction->name.empty()
-                                       ? opcode_name(instruction->opcode)
-                                       : std::string_view(instruction->name));
+  instruction->name = names_.fresh(instruction->name.empty() ? opcode_name(instruction->opcode)
+                                                             : std::string_view(instruction->name));
   if (origin_ != nullptr) instruction->metadata = origin_->metadata;
   ++num_made_;
   if (position_ == nullptr) return computation_.append(std::move(instruction));

@@ -18,17 +18,17 @@ struct ConvolutionSpec {
 
 /// Makes instructions of one computation, with inferred shapes and fresh names.
 ///
-/// Appending, each instruction is in the computation at once. Inserting, instructions are kept aside
-/// until `commit` puts them in front of the chosen position; without it they are dropped with the
-/// builder, so that an emission that fails leaves the computation as it was.
+/// Appending, each instruction is in the computation at once. Inserting, instructions are kept
+/// aside until `commit` puts them in front of the chosen position; without it they are dropped with
+/// the builder, so that an emission that fails leaves the computation as it was.
 ///
-/// Steps that would do nothing (a reshape to the same dimensions, a transpose in order, a convert to
-/// the same type, a pad by nothing, a concatenation of one...) return their operand. Every method
-/// throws std::invalid_argument, from `infer_shape`, when the operands do not fit.
+/// Steps that would do nothing (a reshape to the same dimensions, a transpose in order, a convert
+/// to the same type, a pad by nothing, a concatenation of one...) return their operand. Every
+/// method throws std::invalid_argument, from `infer_shape`, when the operands do not fit.
 ///
 /// Results get row-major layouts when the computation's own shapes have layouts (or when it is
-/// empty), as XLA's exporters write them, and none otherwise. Parameters, constants and custom calls
-/// keep the shape they are given.
+/// empty), as XLA's exporters write them, and none otherwise. Parameters, constants and custom
+/// calls keep the shape they are given.
 class Builder {
  public:
   /// Appends to `computation`. The table must know all names of the module and outlive the builder.
@@ -100,8 +100,8 @@ class Builder {
   Computation* scalar_computation(Opcode opcode, ElementType type);
 
   /// Any other instruction: opcode, operands, called computations and attributes are set by the
-  /// caller, who also sets in `shape` what `infer_shape` asks for. Shape, metadata and name (`name`, or the
-  /// opcode's, made fresh) are filled in here.
+  /// caller, who also sets in `shape` what `infer_shape` asks for. Shape, metadata and name
+  /// (`name`, or the opcode's, made fresh) are filled in here.
   Instruction* add_instruction(std::unique_ptr<Instruction> instruction);
 
  private:

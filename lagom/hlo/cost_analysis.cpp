@@ -109,8 +109,7 @@ double fft_flops(const Instruction& fft) {
   for (int64_t length : fft.rare().fft_length) {
     factors += std::floor(std::log2(std::max<double>(static_cast<double>(length), 1)));
   }
-  const double elements =
-      std::max(num_elements(fft.shape), num_elements(fft.operand(0).shape));
+  const double elements = std::max(num_elements(fft.shape), num_elements(fft.operand(0).shape));
   return kFlopsPerComplexMultiply * factors * elements;
 }
 
@@ -204,8 +203,8 @@ double convolution_products(const Instruction& convolution) {
     }
     double meetings = 0;
     for (int64_t tap = 0; tap < dim.size; ++tap) {
-      meetings += static_cast<double>(
-          meeting_positions(dim, tap, input[dims.input_spatial[s]], size));
+      meetings +=
+          static_cast<double>(meeting_positions(dim, tap, input[dims.input_spatial[s]], size));
     }
     products *= meetings;
   }
@@ -215,7 +214,9 @@ double convolution_products(const Instruction& convolution) {
 CostAnalysis::CostAnalysis(const Module& module, const CostOptions& options)
     : module_(module), options_(options) {}
 
-Cost CostAnalysis::total() { return of(*module_.entry()); }
+Cost CostAnalysis::total() {
+  return of(*module_.entry());
+}
 
 Cost CostAnalysis::of(const Computation& computation) {
   const auto it = computations_.find(&computation);
@@ -290,8 +291,8 @@ Cost CostAnalysis::arithmetic(const Instruction& instruction) {
     case kReduceWindow: {
       const Shape& result =
           instruction.shape.is_tuple() ? instruction.shape.tuple_shapes[0] : instruction.shape;
-      return applied(
-          0, num_elements(result) * (window_elements(instruction.attributes.window) - 1));
+      return applied(0,
+                     num_elements(result) * (window_elements(instruction.attributes.window) - 1));
     }
     case kSelectAndScatter: {
       const double source = num_elements(instruction.operand(1).shape);

@@ -10,10 +10,10 @@ namespace lagom::hlo {
 
 /// What an instruction or a program costs, by the shapes alone.
 struct Cost {
-  double flops = 0;             ///< Arithmetic operations; a fused multiply-add counts as two.
-  double transcendentals = 0;   ///< exp, log, tanh, sqrt, power, sine... each counts once.
-  double bytes_read = 0;        ///< Operands, each as often as it is read.
-  double bytes_written = 0;     ///< Results.
+  double flops = 0;            ///< Arithmetic operations; a fused multiply-add counts as two.
+  double transcendentals = 0;  ///< exp, log, tanh, sqrt, power, sine... each counts once.
+  double bytes_read = 0;       ///< Operands, each as often as it is read.
+  double bytes_written = 0;    ///< Results.
 
   double bytes_accessed() const { return bytes_read + bytes_written; }
   Cost& operator+=(const Cost& other);
@@ -39,8 +39,8 @@ struct CostOptions {
 ///   triangular-solve likewise;
 /// - bytes: operands plus result, sub-byte types as whole bytes; slice, dynamic-slice and gather
 ///   read what they return, dynamic-update-slice and scatter touch the updates, a tuple writes
-///   8 bytes an element; parameters, constants, get-tuple-element, bitcasts and transposes that only
-///   change the layout move nothing;
+///   8 bytes an element; parameters, constants, get-tuple-element, bitcasts and transposes that
+///   only change the layout move nothing;
 /// - fusion: the arithmetic inside, and the bytes that cross its border;
 /// - call: the computation; conditional: its dearest branch.
 /// It differs from XLA's in three places: loops (see CostOptions), FFTs (n log2 n over the

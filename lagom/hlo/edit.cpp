@@ -11,7 +11,8 @@ std::string_view without_number(std::string_view name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0 || dot + 1 == name.size()) return name;
   const std::string_view tail = name.substr(dot + 1);
-  const bool number = std::all_of(tail.begin(), tail.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool number =
+      std::all_of(tail.begin(), tail.end(), [](char c) { return c >= '0' && c <= '9'; });
   return number ? name.substr(0, dot) : name;
 }
 
@@ -76,7 +77,8 @@ void replace_instruction(Computation& computation, Instruction* from, Instructio
     throw std::invalid_argument("replace_instruction: '" + from->name + "' is a parameter");
   }
   if (std::find(to->operands.begin(), to->operands.end(), from) != to->operands.end()) {
-    throw std::invalid_argument("replace_instruction: '" + to->name + "' reads '" + from->name + "'");
+    throw std::invalid_argument("replace_instruction: '" + to->name + "' reads '" + from->name +
+                                "'");
   }
   if (!same_shape(from->shape, to->shape)) {
     throw std::invalid_argument("replace_instruction: '" + from->name + "' is " +
@@ -115,7 +117,8 @@ size_t remove_dead_code(Computation& computation) {
   const size_t before = computation.size();
   if (live.size() == before) return 0;
   std::vector<std::unique_ptr<Instruction>> all = computation.release_instructions();
-  std::erase_if(all, [&live](const auto& instruction) { return !live.contains(instruction.get()); });
+  std::erase_if(all,
+                [&live](const auto& instruction) { return !live.contains(instruction.get()); });
   computation.set_instructions(std::move(all));
   computation.set_root(root);
   return before - computation.size();

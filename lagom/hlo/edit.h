@@ -9,8 +9,8 @@
 
 namespace lagom::hlo {
 
-/// Gives names that no instruction or computation of a module has. XLA wants instruction names to be
-/// unique in the whole module when it reads a proto, not only in their computation.
+/// Gives names that no instruction or computation of a module has. XLA wants instruction names to
+/// be unique in the whole module when it reads a proto, not only in their computation.
 ///
 /// The table is filled once; names added by others after that are not seen.
 class NameTable {
@@ -47,8 +47,8 @@ bool must_keep(const Instruction& instruction);
 using InstructionMap = std::unordered_map<const Instruction*, Instruction*>;
 using ComputationMap = std::unordered_map<const Computation*, Computation*>;
 
-/// A copy with operands, control predecessors and called computations looked up in the maps; what is
-/// not there is left as it is. The name is the same.
+/// A copy with operands, control predecessors and called computations looked up in the maps; what
+/// is not there is left as it is. The name is the same.
 std::unique_ptr<Instruction> copy_instruction(const Instruction& instruction,
                                               const InstructionMap& instructions,
                                               const ComputationMap& computations);

@@ -136,8 +136,7 @@ Shape infer_map(const Instruction& instruction) {
   for (size_t i = 1; i < instruction.operands.size(); ++i) {
     check_same_dims(instruction, array_operand(instruction, 0), array_operand(instruction, i));
   }
-  return Shape::array(mapped.root()->shape.element_type,
-                      array_operand(instruction, 0).dimensions);
+  return Shape::array(mapped.root()->shape.element_type, array_operand(instruction, 0).dimensions);
 }
 
 Shape infer_sort(const Instruction& instruction) {
@@ -268,17 +267,19 @@ Shape infer_collective(const Instruction& instruction) {
 Shape infer_conditional(const Instruction& instruction) {
   if (instruction.operands.empty() || instruction.called.empty() ||
       instruction.operands.size() != instruction.called.size() + 1) {
-    fail("conditional: expected an operand per branch and the branch index, found {} operands and "
-         "{} branches",
-         instruction.operands.size(), instruction.called.size());
+    fail(
+        "conditional: expected an operand per branch and the branch index, found {} operands and "
+        "{} branches",
+        instruction.operands.size(), instruction.called.size());
   }
   const Shape& selector = array_operand(instruction, 0);
   const bool by_pred = selector.element_type == ElementType::kPred;
   if (!selector.is_scalar() || (!by_pred && selector.element_type != ElementType::kS32) ||
       (by_pred && instruction.called.size() != 2)) {
-    fail("conditional: expected a pred[] for two branches or an s32[] for any number, found {} for "
-         "{} branches",
-         text(selector), instruction.called.size());
+    fail(
+        "conditional: expected a pred[] for two branches or an s32[] for any number, found {} for "
+        "{} branches",
+        text(selector), instruction.called.size());
   }
   for (size_t i = 0; i < instruction.called.size(); ++i) {
     const Computation& branch = called_computation(instruction, i, /*num_parameters=*/1);
@@ -310,8 +311,7 @@ Shape infer_get_tuple_element(const Instruction& instruction) {
   if (instruction.operands.empty()) fail("get-tuple-element: no operand");
   const Shape& tuple = instruction.operand(0).shape;
   const int64_t index = instruction.attributes.tuple_index;
-  if (!tuple.is_tuple() || index < 0 ||
-      index >= static_cast<int64_t>(tuple.tuple_shapes.size())) {
+  if (!tuple.is_tuple() || index < 0 || index >= static_cast<int64_t>(tuple.tuple_shapes.size())) {
     fail("get-tuple-element: no element {} in {}", index, text(tuple));
   }
   return bare(tuple.tuple_shapes[index]);
@@ -368,53 +368,82 @@ Shape infer_other(const Instruction& instruction) {
     case kBatchNormInference:
     case kBatchNormTraining:
       return infer_batch_norm(instruction);
-    case kBitcastConvert: return infer_bitcast_convert(instruction);
-    case kBroadcast: return infer_broadcast(instruction);
+    case kBitcastConvert:
+      return infer_bitcast_convert(instruction);
+    case kBroadcast:
+      return infer_broadcast(instruction);
     case kCall:
     case kFusion:
-      return bare(
-          called_computation(instruction, 0, instruction.operands.size()).root()->shape);
+      return bare(called_computation(instruction, 0, instruction.operands.size()).root()->shape);
     case kCholesky:
       check_square(array_operand(instruction, 0), "cholesky");
       return same_as_operand(instruction);
-    case kClamp: return infer_clamp(instruction);
-    case kConcatenate: return infer_concatenate(instruction);
-    case kConditional: return infer_conditional(instruction);
-    case kConstant: return bare(instruction.literal ? instruction.literal->shape
-                                                    : instruction.shape);
-    case kConvolution: return infer_convolution(instruction);
-    case kDot: return infer_dot(instruction);
-    case kDynamicSlice: return infer_dynamic_slice(instruction);
-    case kDynamicUpdateSlice: return infer_dynamic_update_slice(instruction);
-    case kFft: return infer_fft(instruction);
-    case kGather: return infer_gather(instruction);
+    case kClamp:
+      return infer_clamp(instruction);
+    case kConcatenate:
+      return infer_concatenate(instruction);
+    case kConditional:
+      return infer_conditional(instruction);
+    case kConstant:
+      return bare(instruction.literal ? instruction.literal->shape : instruction.shape);
+    case kConvolution:
+      return infer_convolution(instruction);
+    case kDot:
+      return infer_dot(instruction);
+    case kDynamicSlice:
+      return infer_dynamic_slice(instruction);
+    case kDynamicUpdateSlice:
+      return infer_dynamic_update_slice(instruction);
+    case kFft:
+      return infer_fft(instruction);
+    case kGather:
+      return infer_gather(instruction);
     case kGetDimensionSize:
     case kSetDimensionSize:
       return infer_dimension_size(instruction);
-    case kGetTupleElement: return infer_get_tuple_element(instruction);
-    case kIota: return infer_iota(instruction);
-    case kMap: return infer_map(instruction);
-    case kPad: return infer_pad(instruction);
-    case kRaggedDot: return infer_ragged_dot(instruction);
-    case kReduce: return infer_reduce(instruction);
-    case kReduceWindow: return infer_reduce_window(instruction);
-    case kReshape: return infer_reshape(instruction);
+    case kGetTupleElement:
+      return infer_get_tuple_element(instruction);
+    case kIota:
+      return infer_iota(instruction);
+    case kMap:
+      return infer_map(instruction);
+    case kPad:
+      return infer_pad(instruction);
+    case kRaggedDot:
+      return infer_ragged_dot(instruction);
+    case kReduce:
+      return infer_reduce(instruction);
+    case kReduceWindow:
+      return infer_reduce_window(instruction);
+    case kReshape:
+      return infer_reshape(instruction);
     case kReverse: {
       const Shape& operand = array_operand(instruction, 0);
       check_dims(instruction.attributes.dimensions, operand.rank(), "reverse");
       return bare(operand);
     }
-    case kScatter: return infer_scatter(instruction);
-    case kSelect: return infer_select(instruction);
-    case kSelectAndScatter: return infer_select_and_scatter(instruction);
-    case kSlice: return infer_slice(instruction);
-    case kSort: return infer_sort(instruction);
-    case kTopK: return infer_top_k(instruction);
-    case kTranspose: return infer_transpose(instruction);
-    case kTriangularSolve: return infer_triangular_solve(instruction);
-    case kTuple: return infer_tuple(instruction);
-    case kWhile: return infer_while(instruction);
-    default: return bare(instruction.shape);
+    case kScatter:
+      return infer_scatter(instruction);
+    case kSelect:
+      return infer_select(instruction);
+    case kSelectAndScatter:
+      return infer_select_and_scatter(instruction);
+    case kSlice:
+      return infer_slice(instruction);
+    case kSort:
+      return infer_sort(instruction);
+    case kTopK:
+      return infer_top_k(instruction);
+    case kTranspose:
+      return infer_transpose(instruction);
+    case kTriangularSolve:
+      return infer_triangular_solve(instruction);
+    case kTuple:
+      return infer_tuple(instruction);
+    case kWhile:
+      return infer_while(instruction);
+    default:
+      return bare(instruction.shape);
   }
 }
 

@@ -9,8 +9,8 @@ namespace lagom::hlo {
 /// The shape that an instruction must have, by its opcode, operands, attributes and called
 /// computations (XLA's ShapeInference).
 ///
-/// What these leave open is taken from `instruction.shape`, which must then be set in advance and is
-/// checked: the element type of convert, the dimensions of broadcast, reshape, iota and
+/// What these leave open is taken from `instruction.shape`, which must then be set in advance and
+/// is checked: the element type of convert, the dimensions of broadcast, reshape, iota and
 /// bitcast-convert, everything of parameter, infeed, custom-call and the like. Dot and convolution
 /// keep the element type of `instruction.shape` when it is set (XLA's preferred element type) and
 /// have their operands' otherwise. Layouts and dynamic flags are not inferred: the result is
@@ -33,8 +33,8 @@ int64_t window_output_size(int64_t base, const WindowDim& dim);
 /// Length of a dimension with `dilation - 1` holes between its elements; 0 for an empty one.
 int64_t dilated_size(int64_t size, int64_t dilation);
 
-/// What padding makes of a dimension; not below 0. Throws std::invalid_argument on negative interior
-/// padding or a result outside 64 bits.
+/// What padding makes of a dimension; not below 0. Throws std::invalid_argument on negative
+/// interior padding or a result outside 64 bits.
 int64_t padded_size(int64_t size, const PadDim& pad);
 
 }  // namespace lagom::hlo

@@ -20,8 +20,12 @@ template <typename... Args>
   throw std::invalid_argument(fmt::format(format, std::forward<Args>(args)...));
 }
 
-inline std::string text(const Shape& shape) { return shape.to_string(/*with_layout=*/false); }
-inline std::string text(const Dims& dims) { return fmt::format("{{{}}}", fmt::join(dims, ",")); }
+inline std::string text(const Shape& shape) {
+  return shape.to_string(/*with_layout=*/false);
+}
+inline std::string text(const Dims& dims) {
+  return fmt::format("{{{}}}", fmt::join(dims, ","));
+}
 
 /// The operand's shape, which must be an array.
 const Shape& array_operand(const Instruction& instruction, size_t index);

@@ -275,7 +275,8 @@ Shape infer_dynamic_update_slice(const Instruction& instruction) {
   for (int64_t d = 0; fits && d < operand.rank(); ++d) {
     fits = update.dimensions[d] <= operand.dimensions[d];
   }
-  if (!fits) fail("dynamic-update-slice: update {} does not fit in {}", text(update), text(operand));
+  if (!fits)
+    fail("dynamic-update-slice: update {} does not fit in {}", text(update), text(operand));
   return Shape::array(operand.element_type, operand.dimensions);
 }
 

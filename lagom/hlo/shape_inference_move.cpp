@@ -112,8 +112,7 @@ Shape infer_concatenate(const Instruction& instruction) {
   check_dim(dim, result.rank(), "concatenate");
   for (size_t i = 1; i < instruction.operands.size(); ++i) {
     const Shape& operand = array_operand(instruction, i);
-    result.element_type =
-        common_type(result.element_type, operand.element_type, "concatenate");
+    result.element_type = common_type(result.element_type, operand.element_type, "concatenate");
     for (int64_t d = 0; d < std::max(result.rank(), operand.rank()); ++d) {
       if (result.rank() != operand.rank() ||
           (d != dim && operand.dimensions[d] != result.dimensions[d])) {

@@ -38,14 +38,13 @@ int64_t window_output_size(int64_t base, const WindowDim& dim) {
         "lhs_dilate {}, rhs_dilate {}",
         dim.size, dim.stride, dim.base_dilation, dim.window_dilation);
   }
-  for (int64_t value : {dim.stride, dim.pad_low, dim.pad_high, dim.window_dilation,
-                        dim.base_dilation}) {
+  for (int64_t value :
+       {dim.stride, dim.pad_low, dim.pad_high, dim.window_dilation, dim.base_dilation}) {
     if (value > kMaxWindowAttribute || value < -kMaxWindowAttribute) {
       inference::fail("window: {} is too large", value);
     }
   }
-  const Wide padded =
-      Wide{dilated_size(base, dim.base_dilation)} + dim.pad_low + dim.pad_high;
+  const Wide padded = Wide{dilated_size(base, dim.base_dilation)} + dim.pad_low + dim.pad_high;
   const Wide window = dilated_size(dim.size, dim.window_dilation);
   if (padded < window) return 0;
   return narrow((padded - window) / dim.stride + 1, "window: number of positions");
@@ -115,9 +114,10 @@ Shape infer_convolution(const Instruction& instruction) {
   const int64_t feature_groups = instruction.attributes.feature_group_count;
   const int64_t batch_groups = instruction.attributes.batch_group_count;
   if (feature_groups < 1 || batch_groups < 1 || (feature_groups > 1 && batch_groups > 1)) {
-    fail("convolution: expected group counts >= 1, one of them 1, found feature_group_count {} and "
-         "batch_group_count {}",
-         feature_groups, batch_groups);
+    fail(
+        "convolution: expected group counts >= 1, one of them 1, found feature_group_count {} and "
+        "batch_group_count {}",
+        feature_groups, batch_groups);
   }
   const int64_t in_batch = input.dimensions[dims.input_batch];
   const int64_t in_features = input.dimensions[dims.input_feature];
@@ -147,10 +147,9 @@ Shape infer_convolution(const Instruction& instruction) {
     out[dims.output_spatial[d]] =
         window_output_size(input.dimensions[dims.input_spatial[d]], window[d]);
   }
-  const ElementType type =
-      is_floating(input.element_type) || is_complex(input.element_type)
-          ? common_type(input.element_type, kernel.element_type, "convolution")
-          : input.element_type;
+  const ElementType type = is_floating(input.element_type) || is_complex(input.element_type)
+                               ? common_type(input.element_type, kernel.element_type, "convolution")
+                               : input.element_type;
   return Shape::array(preferred_type(instruction, type), std::move(out));
 }
 
@@ -188,8 +187,7 @@ Shape infer_select_and_scatter(const Instruction& instruction) {
   }
   called_computation(instruction, 0, /*num_parameters=*/2);
   called_computation(instruction, 1, /*num_parameters=*/2);
-  const Dims positions =
-      windowed_dims(base, instruction.attributes.window, "select-and-scatter");
+  const Dims positions = windowed_dims(base, instruction.attributes.window, "select-and-scatter");
   if (source.dimensions != positions) {
     fail("select-and-scatter: expected a source of dimensions {}, found {}", text(positions),
          text(source));

@@ -1,6 +1,7 @@
 #include "lagom/hlo/text_reader.h"
 
 #include <deque>
+#include <optional>
 #include <unordered_map>
 
 #include "lagom/hlo/attribute_fields.h"
@@ -214,7 +215,7 @@ class TextReader {
     if (has_shape) instruction->shape = read_shape(cursor_);
     cursor_.skip_space();
     const char* start = cursor_.position();
-    read_opcode(*instruction, start);
+    const std::optional<Opcode> wrapped = read_opcode(*instruction, start);
     cursor_.expect('(', "after the opcode");
     if (instruction->opcode == Opcode::kParameter) {
       instruction->attributes.parameter_number = cursor_.integer("a parameter number");
@@ -229,12 +230,52 @@ class TextReader {
     } else {
       read_operands(computation, scope, *instruction, depth);
     }
-    if (depth == 0) {
-      while (cursor_.consume(',')) read_named_attribute(scope, *instruction);
+    if (wrapped && instruction->opcode == Opcode::kAsyncStart) {
+      read_wrapped_operation(scope, *instruction, *wrapped, start);
+    } else {
+      while (depth == 0 && cursor_.consume(',')) read_named_attribute(scope, *instruction);
+      if (wrapped && instruction->called.empty() && !instruction->operands.empty()) {
+        instruction->called = instruction->operand(0).called;
+      }
     }
     fill_defaults(instruction->opcode, instruction->attributes, kImpliedApiVersion);
     if (!has_shape) infer_missing_shape(*instruction, start);
     return computation.append(std::move(instruction));
+  }
+
+  /// The short form `x = ((operands), result, ...) OP-start(...), attributes` of an async-start: its
+  /// attributes belong to OP, which stands alone in a computation of its own.
+  void read_wrapped_operation(const Scope& scope, Instruction& start_op, Opcode opcode,
+                              const char* start) {
+    if (!start_op.shape.is_tuple() || start_op.shape.tuple_shapes.size() < 2) {
+      cursor_.fail("an asynchronous start needs a shape ((operands), result, ...)", start);
+    }
+    auto inner = std::make_unique<Instruction>();
+    inner->opcode = opcode;
+    inner->name = start_op.name + ".wrapped";
+    inner->shape = start_op.shape.tuple_shapes[1];
+    while (cursor_.consume(',')) read_named_attribute(scope, *inner);
+    start_op.metadata = inner->metadata;
+    start_op.control_predecessors = std::exchange(inner->control_predecessors, {});
+    auto body = std::make_unique<Computation>(start_op.name + ".async_wrapped");
+    if (inner->attributes.rare && !inner->rare().async_execution_thread.empty()) {
+      start_op.mutable_rare().async_execution_thread =
+          std::exchange(inner->attributes.rare->async_execution_thread, {});
+      body->execution_thread = start_op.rare().async_execution_thread;
+    }
+    fill_defaults(opcode, inner->attributes, kImpliedApiVersion);
+    for (size_t i = 0; i < start_op.operands.size(); ++i) {
+      auto parameter = std::make_unique<Instruction>();
+      parameter->name = start_op.name + ".param_" + std::to_string(i);
+      parameter->shape = start_op.operand(i).shape;
+      parameter->attributes.parameter_number = static_cast<int64_t>(i);
+      inner->operands.push_back(body->append(std::move(parameter)));
+    }
+    body->set_root(body->append(std::move(inner)));
+    if (!computations_.emplace(body->name(), body.get()).second) {
+      cursor_.fail("a second computation named '" + body->name() + "'", start);
+    }
+    start_op.called = {module_.add_computation(std::move(body))};
   }
 
   void infer_missing_shape(Instruction& instruction, const char* start) {
@@ -245,15 +286,27 @@ class TextReader {
     }
   }
 
-  void read_opcode(Instruction& instruction, const char* start) {
+  /// Returns OP when the opcode is one of the short forms OP-start, OP-update, OP-done.
+  std::optional<Opcode> read_opcode(Instruction& instruction, const char* start) {
     const std::string_view word = cursor_.identifier("a shape or an opcode");
-    const auto opcode = opcode_from_name(word);
-    if (!opcode) {
-      cursor_.fail("expected an opcode, found '" + std::string(word) + "'", start);
+    if (const auto opcode = opcode_from_name(word)) {
+      instruction.opcode = *opcode;
+      const int arity = opcode_arity(*opcode);
+      if (arity > 0) instruction.operands.reserve(static_cast<size_t>(arity));
+      return std::nullopt;
     }
-    instruction.opcode = *opcode;
-    const int arity = opcode_arity(*opcode);
-    if (arity > 0) instruction.operands.reserve(static_cast<size_t>(arity));
+    constexpr std::pair<std::string_view, Opcode> kShortForms[] = {
+        {"-start", Opcode::kAsyncStart},
+        {"-update", Opcode::kAsyncUpdate},
+        {"-done", Opcode::kAsyncDone}};
+    for (const auto& [ending, opcode] : kShortForms) {
+      if (!word.ends_with(ending)) continue;
+      const auto wrapped = opcode_from_name(word.substr(0, word.size() - ending.size()));
+      if (!wrapped) continue;
+      instruction.opcode = opcode;
+      return wrapped;
+    }
+    cursor_.fail("expected an opcode, found '" + std::string(word) + "'", start);
   }
 
   void read_operands(Computation& computation, Scope& scope, Instruction& instruction, int depth) {

@@ -1,6 +1,5 @@
-#include <nlohmann/json.hpp>
-
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 

@@ -22,7 +22,9 @@ using enum Opcode;
 constexpr int64_t kMaxCallDepth = 1000;
 constexpr int64_t kMaxRank = 1000;  // Some checks are quadratic in it.
 
-std::string text(const Shape& shape) { return shape.to_string(/*with_layout=*/false); }
+std::string text(const Shape& shape) {
+  return shape.to_string(/*with_layout=*/false);
+}
 
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
@@ -42,9 +44,8 @@ bool fits(const Shape& a, const Shape& b, Precision precision) {
                     b.dimensions.end(),
                     [](int64_t x, int64_t y) { return x == y || x < 0 || y < 0; }) &&
          std::equal(a.tuple_shapes.begin(), a.tuple_shapes.end(), b.tuple_shapes.begin(),
-                    b.tuple_shapes.end(), [precision](const Shape& x, const Shape& y) {
-                      return fits(x, y, precision);
-                    });
+                    b.tuple_shapes.end(),
+                    [precision](const Shape& x, const Shape& y) { return fits(x, y, precision); });
 }
 
 // Operations that pass a value on must not change its type.
@@ -384,7 +385,8 @@ class Verifier {
     }
     const Computation& entry = *module_.entry();
     const ProgramShape program = entry.program_shape();
-    if (module_.entry_layout && module_.entry_layout->result.element_type != ElementType::kInvalid) {
+    if (module_.entry_layout &&
+        module_.entry_layout->result.element_type != ElementType::kInvalid) {
       check_entry_layout(entry, program);
     }
     for (const InputOutputAlias& alias : module_.input_output_aliases) {
@@ -427,11 +429,10 @@ class Verifier {
   void check_parameter_index(const Computation& entry, const ProgramShape& program, int64_t number,
                              const Dims& index) const {
     if (number < 0 || number >= static_cast<int64_t>(program.parameters.size())) {
-      fail_in(entry, nullptr, fmt::format("an alias names parameter {} of {}", number,
-                                          program.parameters.size()));
+      fail_in(entry, nullptr,
+              fmt::format("an alias names parameter {} of {}", number, program.parameters.size()));
     }
-    check_index(entry, program.parameters[static_cast<size_t>(number)], index,
-                "aliased parameter");
+    check_index(entry, program.parameters[static_cast<size_t>(number)], index, "aliased parameter");
   }
 
   void check_index(const Computation& entry, const Shape& shape, const Dims& index,
@@ -439,9 +440,9 @@ class Verifier {
     const Shape* at = &shape;
     for (int64_t i : index) {
       if (i < 0 || i >= static_cast<int64_t>(at->tuple_shapes.size())) {
-        fail_in(entry, nullptr,
-                fmt::format("{}: index {{{}}} is not in {}", what, fmt::join(index, ","),
-                            text(shape)));
+        fail_in(
+            entry, nullptr,
+            fmt::format("{}: index {{{}}} is not in {}", what, fmt::join(index, ","), text(shape)));
       }
       at = &at->tuple_shapes[static_cast<size_t>(i)];
     }
@@ -456,6 +457,8 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Module& module, std::string_view path) { Verifier(module, path).run(); }
+void verify(const Module& module, std::string_view path) {
+  Verifier(module, path).run();
+}
 
 }  // namespace lagom::hlo

@@ -14,8 +14,8 @@ namespace lagom::hlo {
 /// As lenient as XLA: layouts and bounds of dynamic dimensions are not compared, and where an
 /// operation computes (rather than passes a value on) floating-point types may differ in precision.
 ///
-/// `path` names the module in errors. Throws FormatError that says computation, instruction, what was
-/// found and what was expected.
+/// `path` names the module in errors. Throws FormatError that says computation, instruction, what
+/// was found and what was expected.
 void verify(const Module& module, std::string_view path);
 
 }  // namespace lagom::hlo

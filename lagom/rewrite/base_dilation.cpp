@@ -23,7 +23,9 @@ constexpr int64_t kMaxColumnsBytes = int64_t{1} << 28;
 constexpr int64_t kBatch = ConvolutionView::kBatch;
 constexpr int64_t kFeature = ConvolutionView::kFeature;
 
-int64_t positive_modulo(int64_t a, int64_t b) { return ((a % b) + b) % b; }
+int64_t positive_modulo(int64_t a, int64_t b) {
+  return ((a % b) + b) % b;
+}
 
 // ---- Phases
 
@@ -75,8 +77,8 @@ class PhaseEmitter {
     if (as_columns_) {
       if (Instruction* const product = as_columns(kernel, spec)) return product;
     }
-    Instruction* const part = builder_.convolution(view_.input(), kernel, std::move(spec),
-                                                   view_.shape().element_type);
+    Instruction* const part =
+        builder_.convolution(view_.input(), kernel, std::move(spec), view_.shape().element_type);
     copy_precision(view_, *part);
     return part;
   }
@@ -253,9 +255,8 @@ class Col2im : public Rule {
     int64_t number = 0;
     for_each_combination(tap_lists(ranges), [&](const std::vector<int64_t>& tap) {
       Instruction* const slab = builder.reshape(
-          builder.slice(columns,
-                        {{.start = 0, .limit = rows},
-                         {.start = number * features, .limit = (number + 1) * features}}),
+          builder.slice(columns, {{.start = 0, .limit = rows},
+                                  {.start = number * features, .limit = (number + 1) * features}}),
           slab_dims);
       ++number;
       Instruction* const placed = builder.pad_zero(slab, placement(view, order, tap));

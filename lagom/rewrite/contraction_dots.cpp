@@ -120,9 +120,8 @@ class TapDots : public Rule {
     Instruction* const x = builder.transpose(view.input(), view.input_permutation(order));
     const PaddedInput padded = pad_for_taps(builder, view, x, order, ranges);
     Instruction* const kernel =  // [taps, I, O]
-        builder.reshape(
-            kernel_for_taps(builder, view, roles({}, view, {kFeature, kBatch}), ranges),
-            {num_taps(ranges), features, view.output_features()});
+        builder.reshape(kernel_for_taps(builder, view, roles({}, view, {kFeature, kBatch}), ranges),
+                        {num_taps(ranges), features, view.output_features()});
 
     Instruction* sum = nullptr;  // [N * P, O], in f32 at least: partial sums must not be rounded
     int64_t number = 0;          // to a narrower type.

@@ -114,8 +114,8 @@ Dims ConvolutionView::input_permutation(const std::vector<int64_t>& order) const
 Dims ConvolutionView::kernel_permutation(const std::vector<int64_t>& order) const {
   Dims permutation;
   for (int64_t role : order) {
-    permutation.push_back(place_of(role, dims().kernel_output_feature,
-                                   dims().kernel_input_feature, dims().kernel_spatial));
+    permutation.push_back(place_of(role, dims().kernel_output_feature, dims().kernel_input_feature,
+                                   dims().kernel_spatial));
   }
   return permutation;
 }

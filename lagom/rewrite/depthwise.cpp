@@ -38,11 +38,10 @@ class DepthwiseEmitter {
 
   Instruction* emit() {
     const hlo::ElementType type = view_.compute_type();
-    Instruction* const x = builder_.transpose(builder_.convert(view_.input(), type),
-                                              view_.input_permutation(order_));
+    Instruction* const x =
+        builder_.transpose(builder_.convert(view_.input(), type), view_.input_permutation(order_));
     Instruction* const kernel = builder_.convert(view_.kernel(), type);
-    const PaddedInput padded =
-        pad_for_taps(builder_, view_, x, order_, live_ranges(view_).value());
+    const PaddedInput padded = pad_for_taps(builder_, view_, x, order_, live_ranges(view_).value());
     std::vector<std::vector<int64_t>> taps;
     for (size_t s = 0; s < view_.spatial_rank(); ++s) taps.push_back(view_.live_taps(s));
     Instruction* sum = nullptr;

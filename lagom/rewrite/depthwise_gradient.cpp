@@ -4,8 +4,8 @@
 #include "lagom/rewrite/rules.h"
 
 // In the convolution that gives a depthwise kernel's gradient, the roles are turned: its input is
-// the layer's input with channels as "batch" and the layer's batch as "feature"; its "kernel" is the
-// gradient of the layer's output; an output position is one element of the layer's kernel.
+// the layer's input with channels as "batch" and the layer's batch as "feature"; its "kernel" is
+// the gradient of the layer's output; an output position is one element of the layer's kernel.
 namespace lagom::rewrite {
 namespace {
 
@@ -124,8 +124,7 @@ class DepthwiseWeightGradient : public Rule {
   bool matches(const Instruction& instruction) const override {
     const auto view = ConvolutionView::of(instruction);
     return view && view->feature_groups() == 1 && view->batch_groups() > 1 &&
-           view->batch_groups() == view->input_batch() &&
-           view->output_positions() <= kMaxPositions;
+           view->batch_groups() == view->input_batch() && view->output_positions() <= kMaxPositions;
   }
 
   bool is_promising(const Instruction&) const override { return true; }

@@ -21,8 +21,7 @@ class Im2colRule : public Rule {
  public:
   using Emit = Instruction* (*)(Builder&, const ConvolutionView&);
   using Hint = bool (*)(const ConvolutionView&);
-  Im2colRule(std::string_view name, Emit emit, Hint hint)
-      : name_(name), emit_(emit), hint_(hint) {}
+  Im2colRule(std::string_view name, Emit emit, Hint hint) : name_(name), emit_(emit), hint_(hint) {}
 
   std::string_view name() const override { return name_; }
   RuleClass rule_class() const override { return RuleClass::kReassociates; }
@@ -72,8 +71,8 @@ bool can_be_columns(const ConvolutionView& view) {
   const auto ranges = live_ranges(view);
   if (!ranges || num_taps(*ranges) > kMaxTaps) return false;
   int64_t bytes = hlo::element_bytes(view.input()->shape.element_type);
-  for (int64_t factor : {num_taps(*ranges), view.input_features(), view.output_batch(),
-                         view.output_positions()}) {
+  for (int64_t factor :
+       {num_taps(*ranges), view.input_features(), view.output_batch(), view.output_positions()}) {
     if (__builtin_mul_overflow(bytes, factor, &bytes)) return false;
   }
   return bytes <= kMaxColumnsBytes;
@@ -118,8 +117,8 @@ Instruction* emit_im2col_dot_weights_first(Builder& builder, const ConvolutionVi
   });
   const int64_t columns = view.output_batch() * view.output_positions();
   const int64_t depth = num_taps(ranges) * view.input_features();
-  Instruction* const stacked = builder.reshape(
-      builder.concatenate(std::move(slices), /*dimension=*/1), {depth, columns});
+  Instruction* const stacked =
+      builder.reshape(builder.concatenate(std::move(slices), /*dimension=*/1), {depth, columns});
 
   Instruction* const kernel =
       builder.reshape(kernel_for_taps(builder, view, roles({kBatch, kFeature}, view, {}), ranges),

@@ -11,7 +11,6 @@ bool can_be_columns(const ConvolutionView& view);
 /// The convolution as columns times kernel, or kernel times columns; see the rules of these names.
 /// The view's instruction need not be in a computation: only its operands are used.
 hlo::Instruction* emit_im2col_dot(hlo::Builder& builder, const ConvolutionView& view);
-hlo::Instruction* emit_im2col_dot_weights_first(hlo::Builder& builder,
-                                                const ConvolutionView& view);
+hlo::Instruction* emit_im2col_dot_weights_first(hlo::Builder& builder, const ConvolutionView& view);
 
 }  // namespace lagom::rewrite

@@ -80,10 +80,10 @@ Instruction* pad_for_window(Builder& builder, Instruction* x, const hlo::Window&
   for (size_t d = 0; d < window.size(); ++d) {
     const WindowDim& dim = window[d];
     const int64_t wanted = (output[d] - 1) * dim.stride + (dim.size - 1) * dim.window_dilation + 1;
-    padding[d] = {.low = dim.pad_low,
-                  .high = wanted - dim.pad_low -
-                          hlo::dilated_size(x->shape.dimensions[d], dim.base_dilation),
-                  .interior = dim.base_dilation - 1};
+    padding[d] = {
+        .low = dim.pad_low,
+        .high = wanted - dim.pad_low - hlo::dilated_size(x->shape.dimensions[d], dim.base_dilation),
+        .interior = dim.base_dilation - 1};
   }
   const bool nothing = std::all_of(padding.begin(), padding.end(),
                                    [](const hlo::PadDim& pad) { return pad == hlo::PadDim{}; });
@@ -133,8 +133,8 @@ class PoolSlices : public Rule {
     const hlo::Window& window = instruction.attributes.window;
     const ElementType type = instruction.shape.element_type;
     // Sums are kept in f32; a maximum is one of the values and needs no more room.
-    Instruction* const x =
-        builder.convert(instruction.operands[0], opcode == Opcode::kAdd ? at_least_f32(type) : type);
+    Instruction* const x = builder.convert(instruction.operands[0],
+                                           opcode == Opcode::kAdd ? at_least_f32(type) : type);
     Instruction* const padded =
         pad_for_window(builder, x, window, instruction.shape.dimensions, *identity_of(opcode));
     Instruction* result = nullptr;
@@ -204,8 +204,8 @@ class MaxPoolGradientSlices : public Rule {
       } else {
         found = hit;
       }
-      Instruction* const placed = builder.pad_zero(builder.select(hit, source, zero),
-                                                   placement(instruction, tap));
+      Instruction* const placed =
+          builder.pad_zero(builder.select(hit, source, zero), placement(instruction, tap));
       sum = sum == nullptr ? placed : builder.add(sum, placed);
     });
     return builder.convert(sum, instruction.shape.element_type);

@@ -20,8 +20,8 @@ std::string_view rule_class_name(RuleClass rule_class);
 
 /// An equivalent form for one kind of instruction.
 ///
-/// Rules have no state. A form that multiplies fewer zeros than the original can differ from it where
-/// the original computes 0 * inf or 0 * NaN.
+/// Rules have no state. A form that multiplies fewer zeros than the original can differ from it
+/// where the original computes 0 * inf or 0 * NaN.
 class Rule {
  public:
   virtual ~Rule() = default;

@@ -47,8 +47,8 @@ const Rule& phases_im2col_rule();
 /// with all the kernel, whose parts are then placed by padding and added. Up to 64 taps.
 const Rule& col2im_rule();
 
-/// "pool_slices": a pooling window (maximum, minimum or sum of one floating array, starting from the
-/// value that changes nothing) as that operation over shifted slices. 2 to 64 window elements.
+/// "pool_slices": a pooling window (maximum, minimum or sum of one floating array, starting from
+/// the value that changes nothing) as that operation over shifted slices. 2 to 64 window elements.
 const Rule& pool_slices_rule();
 
 /// "max_pool_gradient_slices": select-and-scatter with >= and + as, for every window element, the

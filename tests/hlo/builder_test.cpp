@@ -71,20 +71,19 @@ TEST_F(BuilderTest, ReduceSumAddsOverDimensions) {
 }
 
 TEST_F(BuilderTest, ReduceWindowSlides) {
-  Instruction* sums =
-      builder_.reduce_window(input({4}), builder_.constant(ElementType::kF32, 0),
-                             {{.size = 2, .stride = 2}},
-                             builder_.scalar_computation(Opcode::kAdd, ElementType::kF32));
+  Instruction* sums = builder_.reduce_window(
+      input({4}), builder_.constant(ElementType::kF32, 0), {{.size = 2, .stride = 2}},
+      builder_.scalar_computation(Opcode::kAdd, ElementType::kF32));
 
   EXPECT_EQ(value(sums, {{1, 2, 3, 4}}), (Values{3, 7}));
 }
 
 TEST_F(BuilderTest, MovesCompose) {
   Instruction* x = input({2, 3});
-  Instruction* turned = builder_.transpose(x, {1, 0});                 // 1 4 | 2 5 | 3 6
-  Instruction* top = builder_.slice(turned, {{0, 2, 1}, {0, 2, 1}});   // 1 4 | 2 5
-  Instruction* both = builder_.concatenate({top, top}, 1);             // 1 4 1 4 | 2 5 2 5
-  Instruction* back = builder_.reverse(both, {0});                     // 2 5 2 5 | 1 4 1 4
+  Instruction* turned = builder_.transpose(x, {1, 0});                // 1 4 | 2 5 | 3 6
+  Instruction* top = builder_.slice(turned, {{0, 2, 1}, {0, 2, 1}});  // 1 4 | 2 5
+  Instruction* both = builder_.concatenate({top, top}, 1);            // 1 4 1 4 | 2 5 2 5
+  Instruction* back = builder_.reverse(both, {0});                    // 2 5 2 5 | 1 4 1 4
   Instruction* wide = builder_.broadcast(builder_.reshape(back, {8}), {1, 8}, {1});
 
   EXPECT_EQ(value(wide, {{1, 2, 3, 4, 5, 6}}), (Values{2, 5, 2, 5, 1, 4, 1, 4}));

@@ -56,8 +56,9 @@ TEST(CostAnalysisTest, ElementwiseCountsItsResult) {
 TEST(CostAnalysisTest, MovesCountNoArithmetic) {
   expect_cost(cost_of("x = f32[3] parameter(0)\n ROOT r = f32[4,3] broadcast(x), dimensions={1}"),
               0, 0, 12, 48);
-  expect_cost(cost_of("x = f32[4,3] parameter(0)\n ROOT r = f32[2,3] slice(x), slice={[0:2],[0:3]}"),
-              0, 0, 24, 24);
+  expect_cost(
+      cost_of("x = f32[4,3] parameter(0)\n ROOT r = f32[2,3] slice(x), slice={[0:2],[0:3]}"), 0, 0,
+      24, 24);
   expect_cost(cost_of("ROOT x = f32[4,3] parameter(0)"), 0, 0, 0, 0);
 }
 
@@ -217,9 +218,9 @@ TEST(TripCountTest, CountsDownwards) {
 
 TEST(TripCountTest, FollowsABoundThatTheLoopHandsOn) {
   // 0, 2, ..., 28 are below 30.
-  EXPECT_EQ(trips("constant(0)", "n = s32[] add(k, i)",
-                  "ROOT c = pred[] compare(i, l), direction=LT"),
-            15);
+  EXPECT_EQ(
+      trips("constant(0)", "n = s32[] add(k, i)", "ROOT c = pred[] compare(i, l), direction=LT"),
+      15);
 }
 
 TEST(TripCountTest, UnknownWhenTheCounterIsNotOne) {
@@ -231,16 +232,16 @@ TEST(TripCountTest, UnknownWhenTheCounterIsNotOne) {
                   "d = pred[] compare(i, k), direction=LT\n ROOT c = pred[] not(d)"),
             std::nullopt);
   // 0, 2, 4... never meets 17.
-  EXPECT_EQ(trips("constant(0)", "n = s32[] add(i, k)",
-                  "ROOT c = pred[] compare(i, k), direction=NE"),
-            std::nullopt);
+  EXPECT_EQ(
+      trips("constant(0)", "n = s32[] add(i, k)", "ROOT c = pred[] compare(i, k), direction=NE"),
+      std::nullopt);
 }
 
 TEST(TripCountTest, BackendConfigWins) {
-  EXPECT_EQ(trips("parameter(1)", "n = s32[] add(i, k)",
-                  "ROOT c = pred[] compare(i, k), direction=LT",
-                  R"(, backend_config={"known_trip_count":{"n":"12"}})"),
-            12);
+  EXPECT_EQ(
+      trips("parameter(1)", "n = s32[] add(i, k)", "ROOT c = pred[] compare(i, k), direction=LT",
+            R"(, backend_config={"known_trip_count":{"n":"12"}})"),
+      12);
 }
 
 TEST(CostAnalysisTest, LoopsCountEveryIteration) {

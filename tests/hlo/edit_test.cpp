@@ -148,8 +148,7 @@ TEST(CopyComputationTest, BringsCalleesAlongUnderFreshNames) {
   NameTable table(target);
   ComputationMap copied;
 
-  Computation* copy =
-      copy_computation(*source.entry(), target, table, copied, target.entry());
+  Computation* copy = copy_computation(*source.entry(), target, table, copied, target.entry());
 
   EXPECT_EQ(copy->name(), "main.1");
   EXPECT_EQ(copy->root()->called[0]->name(), "sum.1");

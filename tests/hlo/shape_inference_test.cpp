@@ -76,12 +76,18 @@ struct Case {
   const char* expected;  // A shape, or words of the message.
 };
 
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  return info.param.name;
+}
 
 class ShapeOf : public ::testing::TestWithParam<Case> {};
 
-TEST_P(ShapeOf, IsInferred) { EXPECT_EQ(inferred(GetParam().lines), GetParam().expected); }
+TEST_P(ShapeOf, IsInferred) {
+  EXPECT_EQ(inferred(GetParam().lines), GetParam().expected);
+}
 
 // Roots have the wrong shape f32[] where nothing of it is asked.
 INSTANTIATE_TEST_SUITE_P(
@@ -90,8 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Unary", "x = f32[2,3] parameter(0)\n r = f32[] tanh(x)", "f32[2,3]"},
         Case{"Binary", "x = s8[2] parameter(0)\n r = f32[] add(x, x)", "s8[2]"},
         Case{"MixedPrecision",
-             "x = bf16[2] parameter(0)\n y = f32[2] parameter(1)\n r = f32[] add(x, y)",
-             "f32[2]"},
+             "x = bf16[2] parameter(0)\n y = f32[2] parameter(1)\n r = f32[] add(x, y)", "f32[2]"},
         Case{"Compare", "x = f32[5] parameter(0)\n r = f32[] compare(x, x), direction=LT",
              "pred[5]"},
         Case{"AbsOfComplex", "x = c64[5] parameter(0)\n r = f32[] abs(x)", "f32[5]"},
@@ -235,7 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
              "p = pred[] parameter(0)\n x = f32[4] parameter(1)\n r = f32[] conditional(p, x, x), "
              "true_computation=twice, false_computation=other",
              "f32[4]"},
-        Case{"RealFft", "x = f32[2,8] parameter(0)\n r = f32[] fft(x), fft_type=RFFT, fft_length={8}",
+        Case{"RealFft",
+             "x = f32[2,8] parameter(0)\n r = f32[] fft(x), fft_type=RFFT, fft_length={8}",
              "c64[2,5]"},
         Case{"InverseRealFft",
              "x = c64[2,5] parameter(0)\n r = f32[] fft(x), fft_type=IRFFT, fft_length={8}",
@@ -248,10 +254,12 @@ INSTANTIATE_TEST_SUITE_P(
              "x = f32[2,3,5] parameter(0)\n s = f32[5] parameter(1)\n r = (f32[2,3,5], f32[5], "
              "f32[5]) batch-norm-training(x, s, s), epsilon=0.001, feature_index=2",
              "(f32[2,3,5], f32[5], f32[5])"},
-        Case{"TopK", "x = f32[2,9] parameter(0)\n r = (f32[2,3], s32[2,3]) topk(x), k=3, largest=true",
+        Case{"TopK",
+             "x = f32[2,9] parameter(0)\n r = (f32[2,3], s32[2,3]) topk(x), k=3, largest=true",
              "(f32[2,3], s32[2,3])"},
         Case{"GetDimensionSize",
-             "x = f32[2,9] parameter(0)\n r = f32[] get-dimension-size(x), dimensions={1}", "s32[]"},
+             "x = f32[2,9] parameter(0)\n r = f32[] get-dimension-size(x), dimensions={1}",
+             "s32[]"},
         Case{"AllReduce", "x = f32[4] parameter(0)\n r = f32[] all-reduce(x), to_apply=add2",
              "f32[4]"},
         Case{"CustomCallIsFree",
@@ -282,8 +290,8 @@ INSTANTIATE_TEST_SUITE_P(
              "f32 and s32"},
         Case{"AndOfFloats", "x = f32[2] parameter(0)\n r = f32[] and(x, x)", "integer or pred"},
         Case{"TanhOfIntegers", "x = s32[2] parameter(0)\n r = f32[] tanh(x)", "floating"},
-        Case{"SelectByNumbers",
-             "x = f32[2] parameter(0)\n r = f32[] select(x, x, x)", "expected a pred"},
+        Case{"SelectByNumbers", "x = f32[2] parameter(0)\n r = f32[] select(x, x, x)",
+             "expected a pred"},
         Case{"BroadcastOfOtherSize",
              "x = f32[3] parameter(0)\n r = f32[2,4] broadcast(x), dimensions={1}", "another size"},
         Case{"BroadcastOutsideRank",

@@ -153,6 +153,23 @@ TEST(TextReaderTest, ReadsShardings) {
   EXPECT_EQ(instructions[2]->rare().sharding->tuple.size(), 2u);
 }
 
+TEST(TextReaderTest, ReadsShortFormsOfAsynchronousOperations) {
+  const Module module = one_line(
+      "p = f32[8]{0} parameter(0)\n"
+      "s = ((f32[8]{0}), f32[4]{0}, s32[]) slice-start(p), slice={[2:6]}, metadata={op_name=\"x\"}\n"
+      "ROOT d = f32[4]{0} slice-done(s)");
+  const Instruction& done = root(module);
+  EXPECT_EQ(done.opcode, Opcode::kAsyncDone);
+  const Instruction& start = done.operand(0);
+  EXPECT_EQ(start.opcode, Opcode::kAsyncStart);
+  ASSERT_EQ(start.called.size(), 1u);
+  EXPECT_EQ(start.called, done.called);
+  const Instruction& slice = *start.called[0]->root();
+  EXPECT_EQ(slice.opcode, Opcode::kSlice);
+  EXPECT_EQ(slice.attributes.slice[0].limit, 6);
+  EXPECT_THAT(slice.shape.dimensions, ElementsAre(4));
+}
+
 TEST(TextReaderTest, FindsSourceLinesInMetadataAndStackFrames) {
   const Module module = read_hlo_text(
       "HloModule m\n\nFileNames\n1 \"model.py\"\n\nFunctionNames\n1 \"f\"\n\nFileLocations\n"

@@ -42,9 +42,13 @@ ENTRY main {
 }
 )";
 
-Module program() { return read_hlo_text(kProgram, "program.hlo"); }
+Module program() {
+  return read_hlo_text(kProgram, "program.hlo");
+}
 
-Instruction& at(Module& module, const char* name) { return *module.entry()->find(name); }
+Instruction& at(Module& module, const char* name) {
+  return *module.entry()->find(name);
+}
 
 std::string error_after(const std::function<void(Module&)>& change) {
   Module module = program();
@@ -57,7 +61,9 @@ std::string error_after(const std::function<void(Module&)>& change) {
   return "no error";
 }
 
-TEST(VerifierTest, AcceptsASoundProgram) { EXPECT_NO_THROW(verify(program(), "program.hlo")); }
+TEST(VerifierTest, AcceptsASoundProgram) {
+  EXPECT_NO_THROW(verify(program(), "program.hlo"));
+}
 
 TEST(VerifierTest, AcceptsEveryExampleProgram) {
   for (const auto& path : testing::data_files("programs", ".hlo.pb.gz")) {
@@ -100,14 +106,11 @@ TEST(VerifierTest, RejectsParametersThatAreNotNumberedInARow) {
 TEST(VerifierTest, RejectsCallsOfOtherArguments) {
   EXPECT_THAT(error_after([](Module& m) { at(m, "result").operands[0] = &at(m, "p1"); }),
               HasSubstr("parameter 0 of computation 'twice' is f32[4], expected f32[8]"));
-  EXPECT_THAT(error_after([](Module& m) {
-                at(m, "row").called[0] = m.find_computation("twice");
-              }),
+  EXPECT_THAT(error_after([](Module& m) { at(m, "row").called[0] = m.find_computation("twice"); }),
               HasSubstr("computation 'twice' takes 1 parameters, expected 2"));
-  EXPECT_THAT(error_after([](Module& m) {
-                at(m, "total").called.push_back(m.find_computation("twice"));
-              }),
-              HasSubstr("expected 0 called computations, found 1"));
+  EXPECT_THAT(
+      error_after([](Module& m) { at(m, "total").called.push_back(m.find_computation("twice")); }),
+      HasSubstr("expected 0 called computations, found 1"));
 }
 
 TEST(VerifierTest, RejectsCallsThatLeadBack) {
@@ -154,14 +157,12 @@ TEST(VerifierTest, RejectsEntryLayoutsOfOtherShapes) {
 }
 
 TEST(VerifierTest, RejectsAliasesOutsideTheProgram) {
-  EXPECT_THAT(error_after([](Module& m) {
-                m.input_output_aliases.emplace_back().parameter_number = 5;
-              }),
-              HasSubstr("an alias names parameter 5 of 2"));
-  EXPECT_THAT(error_after([](Module& m) {
-                m.input_output_aliases.emplace_back().output_index = {0};
-              }),
-              HasSubstr("aliased output: index {0} is not in f32[4]"));
+  EXPECT_THAT(
+      error_after([](Module& m) { m.input_output_aliases.emplace_back().parameter_number = 5; }),
+      HasSubstr("an alias names parameter 5 of 2"));
+  EXPECT_THAT(
+      error_after([](Module& m) { m.input_output_aliases.emplace_back().output_index = {0}; }),
+      HasSubstr("aliased output: index {0} is not in f32[4]"));
 }
 
 TEST(VerifierTest, RejectsSizesPastCounting) {

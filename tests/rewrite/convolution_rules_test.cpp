@@ -132,8 +132,8 @@ TEST(PositionDotsTest, PointwiseWeightGradientIsOneDot) {
   spec.dims.output_batch = 2;
   spec.dims.output_feature = 3;
   std::mt19937 generator(28);
-  ConvolutionCase test = testing::make_convolution(generator, ElementType::kF32, {2, 6, 6, 3},
-                                                   {2, 6, 6, 5}, spec);
+  ConvolutionCase test =
+      testing::make_convolution(generator, ElementType::kF32, {2, 6, 6, 3}, {2, 6, 6, 5}, spec);
 
   expect_equal_after(rule_named("position_dots"), test);
 
@@ -168,8 +168,8 @@ TEST(DepthwiseTapsTest, KeepsTheOwnLayoutWithoutTransposes) {
 TEST(DepthwiseTapsTest, ComputesNarrowTypesInFloat32) {
   for (ElementType type : {ElementType::kBF16, ElementType::kF16}) {
     std::mt19937 generator(7);
-    ConvolutionCase test = testing::make_convolution(generator, type, {1, 4, 4, 2}, {3, 3, 1, 2},
-                                                     nhwc_spec(3, 1, 2));
+    ConvolutionCase test =
+        testing::make_convolution(generator, type, {1, 4, 4, 2}, {3, 3, 1, 2}, nhwc_spec(3, 1, 2));
 
     expect_equal_after(rule_named("depthwise_taps"), test);
 
@@ -231,8 +231,8 @@ TEST(Im2colDotWeightsFirstTest, LeavesOutputFirstKernelsInPlace) {
   spec.dims.kernel_output_feature = 0;
   spec.dims.kernel_input_feature = 1;
   std::mt19937 generator(11);
-  ConvolutionCase test = testing::make_convolution(generator, ElementType::kF32, {2, 4, 6, 6},
-                                                   {5, 4, 3, 3}, spec);
+  ConvolutionCase test =
+      testing::make_convolution(generator, ElementType::kF32, {2, 4, 6, 6}, {5, 4, 3, 3}, spec);
 
   expect_equal_after(rule_named("im2col_dot_weights_first"), test);
 
@@ -276,9 +276,8 @@ TEST(RuleTest, EmitRefusesWhatDoesNotMatch) {
   hlo::NameTable names(*test.module);
 
   for (const Rule* rule : all_rules()) {
-    EXPECT_THROW(
-        apply_rule(*rule, *test.module, *test.module->entry(), names, test.convolution),
-        std::invalid_argument)
+    EXPECT_THROW(apply_rule(*rule, *test.module, *test.module->entry(), names, test.convolution),
+                 std::invalid_argument)
         << rule->name();
   }
   EXPECT_EQ(test.module->entry()->size(), before);

@@ -61,9 +61,9 @@ class Pool {
   }
 
   Instruction* pool(Opcode opcode, double init) {
-    return root_ = builder_.reduce_window(input_, builder_.constant(ElementType::kF32, init),
-                                          window_,
-                                          builder_.scalar_computation(opcode, ElementType::kF32));
+    return root_ =
+               builder_.reduce_window(input_, builder_.constant(ElementType::kF32, init), window_,
+                                      builder_.scalar_computation(opcode, ElementType::kF32));
   }
 
   Instruction* max_gradient(const char* direction) {
@@ -136,12 +136,11 @@ TEST(PoolSlicesTest, EqualsTheWindowForAnyAttributes) {
 TEST(PoolSlicesTest, LeavesWindowsAloneThatStartFromAnotherValue) {
   std::mt19937 generator(2);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_FALSE(find_rule("pool_slices")
-                     ->matches(*Pool(generator, false).pool(Opcode::kMaximum, 0)));
     EXPECT_FALSE(
-        find_rule("pool_slices")->matches(*Pool(generator, false).pool(Opcode::kAdd, 1)));
-    EXPECT_FALSE(find_rule("pool_slices")
-                     ->matches(*Pool(generator, false).pool(Opcode::kSubtract, 0)));
+        find_rule("pool_slices")->matches(*Pool(generator, false).pool(Opcode::kMaximum, 0)));
+    EXPECT_FALSE(find_rule("pool_slices")->matches(*Pool(generator, false).pool(Opcode::kAdd, 1)));
+    EXPECT_FALSE(
+        find_rule("pool_slices")->matches(*Pool(generator, false).pool(Opcode::kSubtract, 0)));
   }
 }
 
@@ -163,8 +162,8 @@ TEST(MaxPoolGradientSlicesTest, GivesTheFirstOfEqualElementsTheGradient) {
 TEST(MaxPoolGradientSlicesTest, LeavesOtherChoicesAlone) {
   std::mt19937 generator(4);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_FALSE(find_rule("max_pool_gradient_slices")
-                     ->matches(*Pool(generator, false).max_gradient("GT")));
+    EXPECT_FALSE(
+        find_rule("max_pool_gradient_slices")->matches(*Pool(generator, false).max_gradient("GT")));
   }
 }
 

@@ -51,9 +51,8 @@ class Evaluator {
       case Opcode::kOptimizationBarrier:
         return value(i.operand(0));
       case Opcode::kIota:
-        return by_index(i, [&](const Dims& at) {
-          return static_cast<double>(at[i.attributes.dimensions[0]]);
-        });
+        return by_index(
+            i, [&](const Dims& at) { return static_cast<double>(at[i.attributes.dimensions[0]]); });
       case Opcode::kBroadcast:
         return from_operand(i, [&](const Dims& at) {
           Dims source;
@@ -262,20 +261,34 @@ class Evaluator {
 
   static double scalar(const Instruction& i, double a, double b) {
     switch (i.opcode) {
-      case Opcode::kAdd: return a + b;
-      case Opcode::kSubtract: return a - b;
-      case Opcode::kMultiply: return a * b;
-      case Opcode::kDivide: return a / b;
-      case Opcode::kMaximum: return std::max(a, b);
-      case Opcode::kMinimum: return std::min(a, b);
-      case Opcode::kAnd: return a != 0 && b != 0;
-      case Opcode::kOr: return a != 0 || b != 0;
-      case Opcode::kNot: return a == 0;
-      case Opcode::kNegate: return -a;
-      case Opcode::kAbs: return std::fabs(a);
-      case Opcode::kExp: return std::exp(a);
-      case Opcode::kTanh: return std::tanh(a);
-      case Opcode::kSqrt: return std::sqrt(a);
+      case Opcode::kAdd:
+        return a + b;
+      case Opcode::kSubtract:
+        return a - b;
+      case Opcode::kMultiply:
+        return a * b;
+      case Opcode::kDivide:
+        return a / b;
+      case Opcode::kMaximum:
+        return std::max(a, b);
+      case Opcode::kMinimum:
+        return std::min(a, b);
+      case Opcode::kAnd:
+        return a != 0 && b != 0;
+      case Opcode::kOr:
+        return a != 0 || b != 0;
+      case Opcode::kNot:
+        return a == 0;
+      case Opcode::kNegate:
+        return -a;
+      case Opcode::kAbs:
+        return std::fabs(a);
+      case Opcode::kExp:
+        return std::exp(a);
+      case Opcode::kTanh:
+        return std::tanh(a);
+      case Opcode::kSqrt:
+        return std::sqrt(a);
       case Opcode::kCompare: {
         const std::string& direction = i.attributes.comparison_direction;
         if (direction == "EQ") return a == b;

@@ -13,9 +13,10 @@ using Values = std::vector<double>;
 /// loop over the result: an independent reference for rewrites. Nothing is rounded to the element
 /// types. `arguments` holds one array per parameter number.
 ///
-/// Knows parameter, constant, iota, broadcast, reshape, transpose, slice, pad, concatenate, reverse,
-/// convert, copy, the common element-wise operations, compare, select, dot, convolution, reduce,
-/// reduce-window and select-and-scatter by any computations it can evaluate. Throws std::invalid_argument otherwise.
+/// Knows parameter, constant, iota, broadcast, reshape, transpose, slice, pad, concatenate,
+/// reverse, convert, copy, the common element-wise operations, compare, select, dot, convolution,
+/// reduce, reduce-window and select-and-scatter by any computations it can evaluate. Throws
+/// std::invalid_argument otherwise.
 Values evaluate(const hlo::Instruction& instruction, const std::vector<Values>& arguments);
 
 }  // namespace lagom::testing

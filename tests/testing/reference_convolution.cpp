@@ -32,8 +32,8 @@ Values reference_convolution(const hlo::Instruction& instruction, const Values& 
       for_each_index(window_dims, [&](const hlo::Dims& tap) {
         for (size_t s = 0; s < window.size(); ++s) {
           const hlo::WindowDim& dim = window[s];
-          const int64_t position = out[dims.output_spatial[s]] * dim.stride +
-                                   tap[s] * dim.window_dilation - dim.pad_low;
+          const int64_t position =
+              out[dims.output_spatial[s]] * dim.stride + tap[s] * dim.window_dilation - dim.pad_low;
           const int64_t size = in_dims[dims.input_spatial[s]];
           if (position < 0 || position % dim.base_dilation != 0) return;
           if (position / dim.base_dilation >= size) return;
