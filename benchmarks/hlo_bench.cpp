@@ -1,6 +1,7 @@
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "lagom/hlo/text_reader.h"
 #include "lagom/hlo/text_writer.h"
 #include "lagom/hlo/verifier.h"
+#include "lagom/util/file.h"
 
 namespace lagom::hlo {
 namespace {
@@ -45,6 +47,25 @@ const Module& large_module(size_t instructions) {
   return modules.emplace(instructions, read_hlo_text(large_text(instructions), "bench"))
       .first->second;
 }
+
+/// LAGOM_BENCH_HLO: a file to compare readers on (benchmarks/peers/hlo_text_peer.py).
+const char* file_to_read() { return std::getenv("LAGOM_BENCH_HLO"); }
+
+void BM_ReadHloFile(benchmark::State& state) {
+  const std::string bytes = read_file(file_to_read());
+  size_t instructions = 0;
+  for (auto _ : state) {
+    const std::vector<Module> modules = read_modules(bytes, "bench");
+    instructions = modules.front().num_instructions();
+    benchmark::DoNotOptimize(instructions);
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes.size()));
+  state.counters["instructions"] = static_cast<double>(instructions);
+}
+
+const bool kHasFile = file_to_read() != nullptr &&
+                      benchmark::RegisterBenchmark("BM_ReadHloFile", BM_ReadHloFile)
+                              ->Unit(benchmark::kMillisecond) != nullptr;
 
 void BM_ReadHloText(benchmark::State& state) {
   const std::string& text = large_text(static_cast<size_t>(state.range(0)));

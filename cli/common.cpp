@@ -1,10 +1,13 @@
 #include "cli/common.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "cli/interrupt.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/verifier.h"
+#include "lagom/measure/machine.h"
 #include "lagom/util/error.h"
 
 namespace lagom::cli {
@@ -14,7 +17,25 @@ void DeviceArguments::add_to(CLI::App& command) {
                      "PJRT plugin to compile and run with (default: LAGOM_PJRT_PLUGIN, then the "
                      "cache folder)");
   command.add_option("--cpus", cpus, "CPUs to run on, for instance 0,1 (default: all)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check([](const std::string& text) -> std::string {
+        const std::vector<int> allowed = measure::allowed_cpus();
+        const bool known = std::any_of(allowed.begin(), allowed.end(),
+                                       [&](int cpu) { return text == std::to_string(cpu); });
+        return known ? "" : "CPU " + text + " is not one that this process may run on";
+      });
+}
+
+CLI::Validator positive_seconds() {
+  return {[](const std::string& text) -> std::string {
+            double seconds = 0;
+            const bool is_number = CLI::detail::lexical_cast(text, seconds);
+            // A year is no limit in practice, and clocks can still count to it.
+            constexpr double kMax = 366.0 * 24 * 3600;
+            if (is_number && seconds > 0 && seconds <= kMax) return "";
+            return "expected a number of seconds above 0, found '" + text + "'";
+          },
+          "SECONDS"};
 }
 
 measure::WorkerOptions DeviceArguments::worker_options() const {
@@ -26,31 +47,62 @@ measure::WorkerOptions DeviceArguments::worker_options() const {
   return options;
 }
 
+namespace {
+
+bool has_elided(const hlo::Literal& literal) {
+  return literal.elided || std::any_of(literal.elements.begin(), literal.elements.end(), has_elided);
+}
+
+hlo::Literal filled(const hlo::Shape& shape) {
+  if (shape.is_array()) {
+    const double value = hlo::is_floating(shape.element_type) ? 1 : 0;
+    return hlo::Literal::from_values(
+        shape, std::vector<double>(static_cast<size_t>(shape.num_elements()), value));
+  }
+  hlo::Literal literal{.shape = shape};
+  for (const hlo::Shape& element : shape.tuple_shapes) literal.elements.push_back(filled(element));
+  return literal;
+}
+
+}  // namespace
+
 hlo::Module load_program(const std::string& path, bool fill_elided) {
-  hlo::Module module = hlo::read_module_file(path);
+  std::vector<hlo::Module> modules = hlo::read_module_files(path);
+  if (modules.size() > 1) {
+    std::fprintf(stderr, "note: %s holds %zu modules; the first is taken\n", path.c_str(),
+                 modules.size());
+  }
+  hlo::Module module = std::move(modules.front());
   hlo::verify(module, path);
-  size_t filled = 0;
+  if (module.is_scheduled) {
+    // XLA aborts on a schedule that its own passes would have to change.
+    std::fprintf(stderr,
+                 "note: %s is a compiler's output (scheduled); what a compiler made need not compile "
+                 "again\n",
+                 path.c_str());
+    module.is_scheduled = false;
+  }
+  // A run that must not spend its inputs cannot keep such a promise; "may" lets XLA copy.
+  for (hlo::InputOutputAlias& alias : module.input_output_aliases) alias.must_alias = false;
+  size_t num_filled = 0;
   for (const auto& computation : module.computations()) {
     for (const auto& i : computation->instructions()) {
-      if (!i->literal || !i->literal->elided) continue;
+      if (!i->literal || !has_elided(*i->literal)) continue;
       if (!fill_elided) {
         throw FormatError(path, "constant '" + i->name + "'",
                           "has no values: the text says {...}; dump the program with large "
                           "constants (--xla_dump_large_constants), or take --fill-elided to "
                           "measure it with made-up ones");
       }
-      const double value = hlo::is_floating(i->shape.element_type) ? 1 : 0;
-      const std::vector<double> values(static_cast<size_t>(i->shape.num_elements()), value);
-      i->literal = std::make_shared<const hlo::Literal>(
-          hlo::Literal::from_values(i->literal->shape, values));
-      ++filled;
+      i->literal = std::make_shared<const hlo::Literal>(filled(i->literal->shape));
+      ++num_filled;
     }
   }
-  if (filled > 0) {
+  if (num_filled > 0) {
     std::fprintf(stderr,
                  "note: %zu constants without values were filled with zeros and ones: times are "
                  "meaningful, results are not\n",
-                 filled);
+                 num_filled);
   }
   return module;
 }
@@ -58,6 +110,11 @@ hlo::Module load_program(const std::string& path, bool fill_elided) {
 void add_fill_elided(CLI::App& command, bool& fill_elided) {
   command.add_flag("--fill-elided", fill_elided,
                    "Give constants printed as {...} made-up values instead of refusing them");
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  std::printf("%s\n",
+              json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
 std::string time_to_string(double seconds) {

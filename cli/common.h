@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,19 @@ struct DeviceArguments {
   measure::WorkerOptions worker_options() const;
 };
 
+/// For options that take a time: a finite number above 0.
+CLI::Validator positive_seconds();
+
 /// Reads and verifies a program. Constants whose values the text left out ({...}) are refused, or
-/// with `fill_elided` get zeros (integers) and ones (floats), with a note on stderr.
+/// with `fill_elided` get zeros (integers) and ones (floats), with a note on stderr. Outputs that
+/// must take over an input's memory only may do so in what is returned, and there is no schedule:
+/// neither holds for a program that is run again and again, or changed.
 hlo::Module load_program(const std::string& path, bool fill_elided = false);
 /// The option that asks for it.
 void add_fill_elided(CLI::App& command, bool& fill_elided);
+
+/// Prints indented JSON; bytes that are no UTF-8 become U+FFFD.
+void print_json(const nlohmann::ordered_json& json);
 
 /// "12.3 ms", "4.56 s", "789 us".
 std::string time_to_string(double seconds);

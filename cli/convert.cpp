@@ -13,9 +13,13 @@ struct ConvertOptions {
 };
 
 int convert(const ConvertOptions& options) {
-  const hlo::Module module = hlo::read_module_file(options.input);
+  const std::vector<hlo::Module> modules = hlo::read_module_files(options.input);
+  if (modules.size() > 1) {
+    std::fprintf(stderr, "note: %s holds %zu modules; the first is converted\n",
+                 options.input.c_str(), modules.size());
+  }
   std::vector<std::string> dropped;
-  hlo::write_module_file(module, options.output, &dropped);
+  hlo::write_module_file(modules.front(), options.output, &dropped);
   for (size_t i = 0; i < dropped.size() && i < 5; ++i) {
     std::fprintf(stderr, "note: a proto has no place for attribute %s\n", dropped[i].c_str());
   }

@@ -31,15 +31,15 @@ struct Inspection {
   hlo::Cost cost;
   int64_t parameter_bytes = 0, constant_bytes = 0, output_bytes = 0;
   size_t parameters = 0, configurable = 0, with_forms = 0, elided = 0;
-  int64_t devices = 1;
+  double devices = 1;
   std::map<std::string, size_t> custom_calls;
   bool is_scheduled = false, aliases = false;
 };
 
 /// num_partitions or replica_count of the header; 1 when it does not say.
-int64_t header_count(const hlo::Module& module, const std::string& name) {
+double header_count(const hlo::Module& module, const std::string& name) {
   for (const hlo::RawAttribute& raw : module.raw) {
-    if (raw.name == name) return std::max<int64_t>(std::atoll(raw.text.c_str()), 1);
+    if (raw.name == name) return std::max(std::atof(raw.text.c_str()), 1.0);
   }
   return 1;
 }
@@ -60,7 +60,7 @@ Inspection inspect_module(const hlo::Module& module, const std::string& path) {
                                       i->opcode == hlo::Opcode::kDot ||
                                       i->opcode == hlo::Opcode::kReshape);
       if (i->opcode == hlo::Opcode::kConstant && i->literal) {
-        info.constant_bytes += i->shape.size_bytes();
+        info.constant_bytes = hlo::saturating_add(info.constant_bytes, i->shape.size_bytes());
         info.elided += i->literal->elided;
       }
       if (i->opcode == hlo::Opcode::kCustomCall) ++info.custom_calls[i->rare().custom_call_target];
@@ -69,7 +69,7 @@ Inspection inspect_module(const hlo::Module& module, const std::string& path) {
   for (const hlo::Instruction* parameter : module.entry()->parameters()) {
     if (parameter == nullptr) continue;
     ++info.parameters;
-    info.parameter_bytes += parameter->shape.size_bytes();
+    info.parameter_bytes = hlo::saturating_add(info.parameter_bytes, parameter->shape.size_bytes());
   }
   info.output_bytes = module.entry()->root()->shape.size_bytes();
   try {
@@ -103,7 +103,7 @@ ordered_json to_json(const std::string& path, hlo::FileKind kind, const Inspecti
                     {"output_bytes", info.output_bytes},
                     {"configurable_nodes", info.configurable},
                     {"nodes_with_forms", info.with_forms},
-                    {"devices", info.devices},
+                    {"devices", static_cast<int64_t>(std::min(info.devices, 1e15))},
                     {"is_scheduled", info.is_scheduled},
                     {"donates_inputs", info.aliases},
                     {"opcodes", info.opcodes},
@@ -127,11 +127,11 @@ void print(const std::string& path, hlo::FileKind kind, const Inspection& info) 
   } else {
     std::printf("  problem: %s\n", info.problem.c_str());
   }
-  std::printf("  %zu parameters %s, constants %s, outputs %s, %lld device%s\n", info.parameters,
+  std::printf("  %zu parameters %s, constants %s, outputs %s, %.0f device%s\n", info.parameters,
               count_to_string(static_cast<double>(info.parameter_bytes), "B").c_str(),
               count_to_string(static_cast<double>(info.constant_bytes), "B").c_str(),
               count_to_string(static_cast<double>(info.output_bytes), "B").c_str(),
-              static_cast<long long>(info.devices), info.devices == 1 ? "" : "s");
+              info.devices, info.devices == 1 ? "" : "s");
   std::printf("  %zu nodes whose layout can be set, %zu with other forms\n", info.configurable,
               info.with_forms);
   if (info.elided > 0) {
@@ -181,7 +181,7 @@ int inspect(const InspectArguments& args) {
   }
   if (args.json) {
     const ordered_json& shown = args.files.size() == 1 && all.size() == 1 ? all[0] : all;
-    std::printf("%s\n", shown.dump(2).c_str());
+    print_json(shown);
   }
   return status;
 }

@@ -23,7 +23,7 @@ struct ProfileArguments {
   DeviceArguments device;
 };
 
-void print_json(const ProfileArguments& args, const tune::Profile& profile) {
+ordered_json to_json(const ProfileArguments& args, const tune::Profile& profile) {
   ordered_json j = {{"file", args.file},
                     {"program_seconds", profile.program_seconds},
                     {"machine",
@@ -39,7 +39,7 @@ void print_json(const ProfileArguments& args, const tune::Profile& profile) {
     if (!row.error.empty()) r["error"] = row.error;
     j["kernels"].push_back(std::move(r));
   }
-  std::printf("%s\n", j.dump(2).c_str());
+  return j;
 }
 
 void print_table(const ProfileArguments& args, const tune::Profile& profile) {
@@ -91,7 +91,7 @@ int run_profile(const ProfileArguments& args) {
   }
   const tune::Profile profile = tune::profile(module, space, worker, options);
   if (args.json) {
-    print_json(args, profile);
+    print_json(to_json(args, profile));
   } else {
     print_table(args, profile);
   }

@@ -41,6 +41,8 @@ Flags read_flags(const std::string& path) {
   for (const auto& [name, value] : j.items()) {
     if (value.is_boolean()) {
       flags[name] = value.get<bool>();
+    } else if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) {
+      throw FormatError(path, name, "the integer " + value.dump() + " does not fit in 64 bits");
     } else if (value.is_number_integer()) {
       flags[name] = value.get<int64_t>();
     } else if (value.is_number()) {
@@ -113,7 +115,7 @@ int run_one(const RunArguments& args) {
                       {"peak_memory_bytes", report.peak_memory_bytes},
                       {"load_average", report.load_average}};
     for (const auto& output : report.outputs) j["outputs"].push_back(to_json(output));
-    std::printf("%s\n", j.dump(2).c_str());
+    print_json(j);
     return 0;
   }
   std::printf("%s: %s (median of %zu runs), compiled in %s, %s of memory at most\n",
@@ -127,6 +129,25 @@ int run_one(const RunArguments& args) {
   return 0;
 }
 
+std::string input_to_string(const measure::InputSpec& input) {
+  return hlo::Shape::array(input.element_type, input.dimensions).to_string(/*with_layout=*/false);
+}
+
+void check_same_inputs(const RunArguments& args, const std::vector<measure::InputSpec>& a,
+                       const std::vector<measure::InputSpec>& b) {
+  if (a.size() != b.size()) {
+    throw FormatError(args.compare, "",
+                      "takes " + std::to_string(b.size()) + " inputs, " + args.file + " takes " +
+                          std::to_string(a.size()));
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].element_type == b[i].element_type && a[i].dimensions == b[i].dimensions) continue;
+    throw FormatError(args.compare, "",
+                      "input " + std::to_string(i) + " is " + input_to_string(b[i]) + ", that of " +
+                          args.file + " is " + input_to_string(a[i]));
+  }
+}
+
 int run_compare(const RunArguments& args) {
   const hlo::Module a = load_program(args.file, args.fill_elided);
   const hlo::Module b = load_program(args.compare, args.fill_elided);
@@ -134,11 +155,7 @@ int run_compare(const RunArguments& args) {
   request.program = to_program(a, args.flags_file);
   request.inputs = tune::input_specs(a);
   request.seed = args.seed;
-  if (tune::input_specs(b).size() != request.inputs.size()) {
-    throw FormatError(args.compare, "",
-                      "takes " + std::to_string(tune::input_specs(b).size()) + " inputs, " +
-                          args.file + " takes " + std::to_string(request.inputs.size()));
-  }
+  check_same_inputs(args, request.inputs, tune::input_specs(b));
   measure::Worker worker(args.device.worker_options());
   const measure::BaselineResult baseline = worker.load_baseline(request);
   if (!baseline.ok()) throw SystemError(args.file + ": " + baseline.error);
@@ -166,7 +183,7 @@ int run_compare(const RunArguments& args) {
                       {"outputs_identical", identical},
                       {"relative_error", worst},
                       {"problem", result.error}};
-    std::printf("%s\n", j.dump(2).c_str());
+    print_json(j);
   } else {
     if (result.seconds) {
       std::printf("A %s: %s\nB %s: %s\n", args.file.c_str(),
@@ -205,7 +222,7 @@ void add_run(CLI::App& app, Action& chosen) {
   command->add_option("--compare-flags", args->compare_flags_file,
                       "JSON file of compiler flags for the second program");
   command->add_option("--budget-seconds", args->budget_seconds, "Time to spend on runs")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_seconds())
       ->capture_default_str();
   command->add_option("--seed", args->seed, "Of the inputs")->capture_default_str();
   command->add_flag("--json", args->json, "Machine-readable output");

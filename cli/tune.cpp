@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <climits>
 #include <cstdio>
 #include <memory>
 
@@ -9,6 +10,8 @@
 #include "cli/interrupt.h"
 #include "lagom/tune/advice.h"
 #include "lagom/tune/results.h"
+#include "lagom/util/error.h"
+#include "lagom/util/file.h"
 
 namespace lagom::cli {
 namespace {
@@ -49,6 +52,13 @@ class ProgressPrinter {
   bool quiet_, terminal_, open_line_ = false;
 };
 
+/// Throws now what would otherwise be thrown after the search, when its result is to be written.
+void check_can_write(const std::filesystem::path& folder) {
+  const std::filesystem::path probe = folder / ".lagom-probe";
+  write_file(probe, "");
+  std::filesystem::remove(probe);
+}
+
 std::filesystem::path default_database() {
   if (const char* cache = std::getenv("LAGOM_CACHE")) return std::filesystem::path(cache) / "kernels";
   if (const char* cache = std::getenv("XDG_CACHE_HOME")) {
@@ -58,6 +68,24 @@ std::filesystem::path default_database() {
     return std::filesystem::path(home) / ".cache" / "lagom" / "kernels";
   }
   return {};
+}
+
+/// The folder of kernel measurements; empty when they are to be forgotten, or the user named none
+/// and the cache cannot be written.
+std::filesystem::path database_folder(const TuneArguments& args) {
+  if (args.database == "none") return {};
+  if (!args.database.empty()) {
+    check_can_write(args.database);
+    return args.database;
+  }
+  const std::filesystem::path folder = default_database();
+  try {
+    if (!folder.empty()) check_can_write(folder);
+    return folder;
+  } catch (const SystemError& error) {
+    std::fprintf(stderr, "note: kernel measurements will be forgotten: %s\n", error.what());
+    return {};
+  }
 }
 
 void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
@@ -103,6 +131,8 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
 int run_tune(const TuneArguments& args) {
   const hlo::Module module = load_program(args.input, args.fill_elided);
 
+  check_can_write(args.out);
+
   ProgressPrinter progress(args.quiet);
   tune::TuneOptions options;
   options.budget_seconds = args.budget_seconds == 0 && args.trials == 0 ? 60 : args.budget_seconds;
@@ -112,9 +142,7 @@ int run_tune(const TuneArguments& args) {
   options.space = {.forms = !args.no_forms, .layouts = !args.no_layouts,
                    .barriers = !args.no_barriers, .flags = !args.no_flags,
                    .allow_inexact = args.allow_inexact};
-  options.database = args.database == "none" ? ""
-                     : args.database.empty() ? default_database()
-                                             : std::filesystem::path(args.database);
+  options.database = database_folder(args);
   options.worker = args.device.worker_options();
   options.on_event = [&](const tune::TuneEvent& event) { progress(event); };
   options.should_stop = interrupted;
@@ -148,9 +176,9 @@ void add_tune(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command->add_option("--budget-seconds", args->budget_seconds,
                       "Wall time of the search (60 when no limit is given)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_seconds());
   command->add_option("--trials", args->trials, "Whole-program candidates to measure at most")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, INT_MAX));
   command->add_option("--strategy", args->strategy, "greedy, random or genetic")
       ->check(CLI::IsMember({"greedy", "random", "genetic"}))
       ->capture_default_str();

@@ -33,8 +33,4 @@ struct Literal {
   friend bool operator==(const Literal&, const Literal&) = default;
 };
 
-/// Reads or writes one real value of the type at `bytes` (element_bytes(type) long).
-double decode_element(ElementType type, const char* bytes);
-void encode_element(ElementType type, double value, char* bytes);
-
 }  // namespace lagom::hlo

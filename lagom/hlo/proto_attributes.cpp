@@ -31,7 +31,7 @@ class SimpleReader {
     if (wanted(field)) value = read_integer(reader_) != 0;
   }
   void real(std::string_view, int field, double& value) {
-    if (wanted(field)) value = reader_.get_float();
+    if (wanted(field)) value = read_float(reader_);
   }
   void word(std::string_view, int field, std::string& value) {
     if (wanted(field)) value = read_bytes(reader_);
@@ -157,7 +157,7 @@ ConvolutionDims read_convolution_dims(pbf_reader reader) {
 }
 
 std::vector<Dims> read_replica_group_list(pbf_reader& reader, std::vector<Dims> groups) {
-  pbf_reader group = reader.get_message();
+  pbf_reader group = open_message(reader);
   Dims ids;
   while (group.next()) {
     if (group.tag() == 1) {
@@ -176,7 +176,7 @@ ReplicaGroups read_device_list(pbf_reader reader) {
     if (reader.tag() == 1) {
       groups.groups = read_replica_group_list(reader, std::move(groups.groups));
     } else if (reader.tag() == 2) {
-      pbf_reader iota = reader.get_message();
+      pbf_reader iota = open_message(reader);
       int64_t count = 0, size = 0;
       while (iota.next()) {
         switch (iota.tag()) {
@@ -252,7 +252,7 @@ std::vector<PadDim> read_padding(pbf_reader reader) {
       reader.skip();
       continue;
     }
-    pbf_reader dim = reader.get_message();
+    pbf_reader dim = open_message(reader);
     PadDim p;
     while (dim.next()) {
       switch (dim.tag()) {
@@ -272,33 +272,33 @@ bool read_structured(pbf_reader& reader, Instruction& instruction) {
   Attributes& a = instruction.attributes;
   switch (reader.tag()) {
     case 15: {
-      pbf_reader window = reader.get_message();
+      pbf_reader window = open_message(reader);
       while (window.next()) {
         if (window.tag() == 1) {
-          a.window.push_back(read_window_dim(window.get_message()));
+          a.window.push_back(read_window_dim(open_message(window)));
         } else {
           window.skip();
         }
       }
       return true;
     }
-    case 16: a.convolution = read_convolution_dims(reader.get_message()); return true;
-    case 17: a.slice.push_back(read_slice_dim(reader.get_message())); return true;
-    case 21: a.padding = read_padding(reader.get_message()); return true;
+    case 16: a.convolution = read_convolution_dims(open_message(reader)); return true;
+    case 17: a.slice.push_back(read_slice_dim(open_message(reader))); return true;
+    case 21: a.padding = read_padding(open_message(reader)); return true;
     case 30:
-      read_message(reader.get_message(), [&](auto& simple) { visit_dot(a.dot.ensure(), simple); });
+      read_message(open_message(reader), [&](auto& simple) { visit_dot(a.dot.ensure(), simple); });
       return true;
     case 33:
-      read_message(reader.get_message(),
+      read_message(open_message(reader),
                    [&](auto& simple) { visit_gather(a.gather.ensure(), simple); });
       return true;
     case 34: read_integers(reader, a.gather.ensure().slice_sizes); return true;
     case 48:
-      read_message(reader.get_message(),
+      read_message(open_message(reader),
                    [&](auto& simple) { visit_scatter(a.scatter.ensure(), simple); });
       return true;
     case 90:
-      read_message(reader.get_message(), [&](auto& simple) {
+      read_message(open_message(reader), [&](auto& simple) {
         simple.integers("", 2, a.dot.ensure().lhs_ragged);
         simple.integers("", 3, a.dot->rhs_group);
       });
@@ -310,8 +310,8 @@ bool read_structured(pbf_reader& reader, Instruction& instruction) {
 /// Messages among the rare attributes; false when the field is none of them.
 bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
   switch (reader.tag()) {
-    case 29: r.outfeed_shape = read_shape(reader.get_message()); return true;
-    case 40: r.sharding = read_sharding(reader.get_message()); return true;
+    case 29: r.outfeed_shape = read_shape(open_message(reader)); return true;
+    case 40: r.sharding = read_sharding(open_message(reader)); return true;
     case 43: r.backend_config = read_bytes(reader); return true;
     case 49:
       // Deprecated twin of field 87, which newer writers fill as well.
@@ -322,9 +322,9 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
         reader.skip();
       }
       return true;
-    case 51: read_precision(reader.get_message(), r); return true;
+    case 51: read_precision(open_message(reader), r); return true;
     case 52: {
-      pbf_reader pair = reader.get_message();
+      pbf_reader pair = open_message(reader);
       Dims ids{0, 0};
       while (pair.next()) {
         if (pair.tag() == 1 || pair.tag() == 2) {
@@ -336,9 +336,9 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
       r.source_target_pairs.push_back(std::move(ids));
       return true;
     }
-    case 57: r.operand_layouts.push_back(read_shape(reader.get_message())); return true;
+    case 57: r.operand_layouts.push_back(read_shape(open_message(reader))); return true;
     case 59:
-      read_message(reader.get_message(), [&](auto& simple) {
+      read_message(open_message(reader), [&](auto& simple) {
         simple.boolean("", 1, r.left_side);
         simple.boolean("", 2, r.lower);
         simple.boolean("", 3, r.unit_diagonal);
@@ -346,7 +346,7 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
       });
       return true;
     case 61: {
-      pbf_reader flags = reader.get_message();
+      pbf_reader flags = open_message(reader);
       while (flags.next()) {
         if (flags.tag() != 1) {
           flags.skip();
@@ -359,12 +359,12 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
       return true;
     }
     case 62:
-      read_message(reader.get_message(), [&](auto& simple) { simple.boolean("", 1, r.lower); });
+      read_message(open_message(reader), [&](auto& simple) { simple.boolean("", 1, r.lower); });
       return true;
-    case 68: r.frontend_attributes = read_string_map(reader.get_message()); return true;
-    case 74: r.output_aliases.push_back(read_output_alias(reader.get_message())); return true;
+    case 68: r.frontend_attributes = read_string_map(open_message(reader)); return true;
+    case 74: r.output_aliases.push_back(read_output_alias(open_message(reader))); return true;
     case 80: r.cross_program_prefetch_index = read_integer(reader); return true;
-    case 87: r.replica_groups = read_device_list(reader.get_message()); return true;
+    case 87: r.replica_groups = read_device_list(open_message(reader)); return true;
     default: return false;
   }
 }
@@ -619,7 +619,7 @@ Sharding read_sharding(pbf_reader reader, int depth) {
       case 1: s.type = Sharding::Type(read_integer(reader)); break;
       case 3: read_integers(reader, s.tile_dims); break;
       case 4: read_integers(reader, s.devices); break;
-      case 5: s.tuple.push_back(read_sharding(reader.get_message(), depth + 1)); break;
+      case 5: s.tuple.push_back(read_sharding(open_message(reader), depth + 1)); break;
       case 6: s.replicate_on_last_dim = read_integer(reader) != 0; break;
       case 8: {
         Dims types;
@@ -682,7 +682,7 @@ StringMap read_string_map(pbf_reader reader) {
       reader.skip();
       continue;
     }
-    pbf_reader entry = reader.get_message();
+    pbf_reader entry = open_message(reader);
     std::pair<std::string, std::string> pair;
     while (entry.next()) {
       switch (entry.tag()) {
@@ -716,7 +716,7 @@ StackFrameIndex read_stack_frames(pbf_reader reader) {
       case 2: index.function_names.push_back(read_bytes(reader)); break;
       case 3: {
         StackFrameIndex::FileLocation l;
-        read_message(reader.get_message(), [&](auto& simple) {
+        read_message(open_message(reader), [&](auto& simple) {
           simple.integer("", 1, l.file_name_id, 0);
           simple.integer("", 2, l.function_name_id, 0);
           simple.integer("", 3, l.line, 0);
@@ -729,7 +729,7 @@ StackFrameIndex read_stack_frames(pbf_reader reader) {
       }
       case 4: {
         StackFrameIndex::Frame f;
-        read_message(reader.get_message(), [&](auto& simple) {
+        read_message(open_message(reader), [&](auto& simple) {
           simple.integer("", 1, f.file_location_id, 0);
           simple.integer("", 2, f.parent_frame_id, 0);
         });

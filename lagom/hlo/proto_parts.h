@@ -18,7 +18,12 @@ inline constexpr int kMaxProtoDepth = 100;
 void read_integers(protozero::pbf_reader& reader, Dims& values);
 /// A signed integer field of any width (int32, int64, bool, enum).
 int64_t read_integer(protozero::pbf_reader& reader);
+/// Strings, messages and floats; FormatError when the field's wire type is another, which protozero itself
+/// only asserts.
+std::string_view read_view(protozero::pbf_reader& reader);
 std::string read_bytes(protozero::pbf_reader& reader);
+float read_float(protozero::pbf_reader& reader);
+protozero::pbf_reader open_message(protozero::pbf_reader& reader);
 
 /// Skips the field the reader stands on and appends its bytes, tag included.
 void keep_unknown(protozero::pbf_reader& reader, std::string& unknown);
@@ -42,11 +47,6 @@ void write_string_map(protozero::pbf_writer& writer, int field, const StringMap&
 void write_stack_frames(protozero::pbf_writer& writer, int field, const StackFrameIndex& frames);
 void write_attributes(protozero::pbf_writer& writer, const Instruction& instruction,
                       std::string& bytes);
-
-/// Values of a sub-byte type, one per byte, packed as LiteralProto keeps them and back. Element i
-/// of a 4-bit type lies in byte i / 2, the first of a pair in the low bits.
-std::string pack_bits(const std::string& values, int bits);
-std::string unpack_bits(std::string_view packed, int bits, int64_t count, bool is_signed);
 
 /// Field of LiteralProto that holds the type's values.
 int literal_field(ElementType type);

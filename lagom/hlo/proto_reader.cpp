@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "lagom/hlo/attribute_fields.h"
 #include "lagom/hlo/proto_parts.h"
+#include "lagom/hlo/unique_names.h"
 #include "lagom/util/error.h"
 
 namespace lagom::hlo {
@@ -15,6 +17,8 @@ using detail::keep_unknown;
 using detail::read_bytes;
 using detail::read_integer;
 using detail::read_integers;
+using detail::open_message;
+using detail::read_view;
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
@@ -86,11 +90,11 @@ std::string_view unwrap(std::string_view bytes) {
   return {};
 }
 
-/// Things by id. Ids mostly ascend one by one, so a guess and a binary search beat a hash table.
-template <typename T>
+/// Numbers of instructions by id. Ids mostly ascend one by one, so a guess and a binary search beat
+/// a hash table.
 class IdTable {
  public:
-  void add(int64_t id, T* thing) { entries_.emplace_back(id, thing); }
+  void add(int64_t id, size_t number) { entries_.emplace_back(id, number); }
 
   /// Must be called once before `find`; returns an id that appears twice, if any.
   std::optional<int64_t> sort() {
@@ -104,19 +108,20 @@ class IdTable {
     return std::nullopt;
   }
 
-  T* find(int64_t id) const {
+  std::optional<size_t> find(int64_t id) const {
     if (entries_.empty() || id < entries_.front().first || id > entries_.back().first) {
-      return nullptr;
+      return std::nullopt;
     }
     const auto guess = static_cast<uint64_t>(id) - static_cast<uint64_t>(entries_.front().first);
     if (guess < entries_.size() && entries_[guess].first == id) return entries_[guess].second;
     const auto it = std::lower_bound(entries_.begin(), entries_.end(), id,
                                      [](const auto& e, int64_t wanted) { return e.first < wanted; });
-    return it->first == id ? it->second : nullptr;
+    if (it->first != id) return std::nullopt;
+    return it->second;
   }
 
  private:
-  std::vector<std::pair<int64_t, T*>> entries_;
+  std::vector<std::pair<int64_t, size_t>> entries_;
 };
 
 class ProtoReader {
@@ -146,7 +151,7 @@ class ProtoReader {
     int64_t root_id = 0;
     std::vector<Links> links;
     Dims ids;
-    IdTable<Instruction> by_id;
+    IdTable by_id;
   };
 
   /// Where the reader stands, for errors.
@@ -168,16 +173,16 @@ class ProtoReader {
       switch (reader.tag()) {
         case 1: module_.name = read_bytes(reader); break;
         case 2: entry_name_ = read_bytes(reader); break;
-        case 3: read_computation(reader.get_message()); break;
-        case 4: module_.entry_layout = detail::read_program_shape(reader.get_message()); break;
+        case 3: read_computation(open_message(reader)); break;
+        case 4: module_.entry_layout = detail::read_program_shape(open_message(reader)); break;
         case 5: module_.id = read_integer(reader); break;
         case 6: entry_id_ = read_integer(reader); break;
-        case 7: read_schedule(reader.get_message()); break;
-        case 8: read_aliases(reader.get_message()); break;
+        case 7: read_schedule(open_message(reader)); break;
+        case 8: read_aliases(open_message(reader)); break;
         case 11: module_.is_dynamic = read_integer(reader) != 0; break;
-        case 17: module_.stack_frames = detail::read_stack_frames(reader.get_message()); break;
-        case 18: read_donors(reader.get_message()); break;
-        case 19: module_.frontend_attributes = detail::read_string_map(reader.get_message()); break;
+        case 17: module_.stack_frames = detail::read_stack_frames(open_message(reader)); break;
+        case 18: read_donors(open_message(reader)); break;
+        case 19: module_.frontend_attributes = detail::read_string_map(open_message(reader)); break;
         default: keep_unknown(reader, module_.unknown_fields);
       }
     }
@@ -187,14 +192,15 @@ class ProtoReader {
   }
 
   void read_computation(pbf_reader reader) {
-    auto owned = std::make_unique<Computation>("");
-    Scope scope{.computation = owned.get()};
-    computation_ = owned.get();
+    pending_computation_ = std::make_unique<Computation>("");
+    Computation* owned = pending_computation_.get();
+    Scope scope{.computation = owned};
+    computation_ = owned;
     while (reader.next()) {
       instruction_ = nullptr;
       switch (reader.tag()) {
         case 1: owned->set_name(read_bytes(reader)); break;
-        case 2: read_instruction(reader.get_message(), scope); break;
+        case 2: read_instruction(open_message(reader), scope); break;
         case 4: reader.skip(); break;  // follows from the parameters and the root
         case 5: owned->id = read_integer(reader); break;
         case 6: scope.root_id = read_integer(reader); break;
@@ -205,16 +211,17 @@ class ProtoReader {
     }
     if (owned->execution_thread == "main") owned->execution_thread.clear();
     instruction_ = nullptr;
-    if (!computations_.emplace(owned->id, owned.get()).second) {
+    if (!computations_.emplace(owned->id, owned).second) {
       fail("a second computation with id " + std::to_string(owned->id));
     }
     scopes_.push_back(std::move(scope));
-    module_.add_computation(std::move(owned));
+    module_.add_computation(std::move(pending_computation_));
   }
 
   void read_instruction(pbf_reader reader, Scope& scope) {
-    auto owned = std::make_unique<Instruction>();
-    instruction_ = owned.get();
+    pending_instruction_ = std::make_unique<Instruction>();
+    Instruction* owned = pending_instruction_.get();
+    instruction_ = owned;
     operand_ids_.clear();
     control_ids_.clear();
     called_ids_.clear();
@@ -224,9 +231,9 @@ class ProtoReader {
       if (reader.tag() == 1) {
         owned->name = read_bytes(reader);
       } else if (reader.tag() == 2) {
-        const auto view = reader.get_view();
-        const auto opcode = opcode_from_name({view.data(), view.size()});
-        if (!opcode) fail("unknown opcode '" + std::string(view.data(), view.size()) + "'");
+        const std::string_view name = read_view(reader);
+        const auto opcode = opcode_from_name(name);
+        if (!opcode) fail("unknown opcode '" + std::string(name) + "'");
         owned->opcode = *opcode;
         has_opcode = true;
       } else {
@@ -238,15 +245,15 @@ class ProtoReader {
       switch (attributes.tag()) {
         case 1:
         case 2: attributes.skip(); break;
-        case 3: owned->shape = detail::read_shape(attributes.get_message()); break;
+        case 3: owned->shape = detail::read_shape(open_message(attributes)); break;
         case 7: {
-          Metadata metadata = detail::read_metadata(attributes.get_message());
+          Metadata metadata = detail::read_metadata(open_message(attributes));
           if (!(metadata == Metadata{})) owned->metadata = std::move(metadata);
           break;
         }
         case 8:
           owned->literal =
-              std::make_shared<const Literal>(detail::read_literal(attributes.get_message()));
+              std::make_shared<const Literal>(detail::read_literal(open_message(attributes)));
           break;
         case 9: owned->attributes.parameter_number = read_integer(attributes); break;
         case 35: owned->id = read_integer(attributes); break;
@@ -270,8 +277,8 @@ class ProtoReader {
       }
     }
     canonicalise(*owned);
-    scope.by_id.add(owned->id, owned.get());
-    Links links{.instruction = owned.get(), .begin = scope.ids.size(), .operands_end = 0,
+    scope.by_id.add(owned->id, scope.links.size());
+    Links links{.instruction = owned, .begin = scope.ids.size(), .operands_end = 0,
                 .controls_end = 0, .called_end = 0};
     scope.ids.insert(scope.ids.end(), operand_ids_.begin(), operand_ids_.end());
     links.operands_end = scope.ids.size();
@@ -280,7 +287,7 @@ class ProtoReader {
     scope.ids.insert(scope.ids.end(), called_ids_.begin(), called_ids_.end());
     links.called_end = scope.ids.size();
     scope.links.push_back(links);
-    scope.computation->append(std::move(owned));
+    scope.computation->append(std::move(pending_instruction_));
   }
 
   /// Brings what writers leave implicit or spell out to the one form that the text reader gives.
@@ -303,14 +310,14 @@ class ProtoReader {
         reader.skip();
         continue;
       }
-      pbf_reader entry = reader.get_message();
+      pbf_reader entry = open_message(reader);
       int64_t computation = 0;
       Dims order;
       while (entry.next()) {
         if (entry.tag() == 1) {
           computation = read_integer(entry);
         } else if (entry.tag() == 2) {
-          pbf_reader sequence = entry.get_message();
+          pbf_reader sequence = open_message(entry);
           while (sequence.next()) {
             if (sequence.tag() == 1) {
               read_integers(sequence, order);
@@ -332,7 +339,7 @@ class ProtoReader {
         reader.skip();
         continue;
       }
-      pbf_reader entry = reader.get_message();
+      pbf_reader entry = open_message(reader);
       InputOutputAlias alias;
       while (entry.next()) {
         switch (entry.tag()) {
@@ -353,7 +360,7 @@ class ProtoReader {
         reader.skip();
         continue;
       }
-      pbf_reader entry = reader.get_message();
+      pbf_reader entry = open_message(reader);
       BufferDonor donor;
       while (entry.next()) {
         switch (entry.tag()) {
@@ -368,36 +375,25 @@ class ProtoReader {
 
   /// Turns ids into pointers, puts instructions into their scheduled order, finds the roots.
   void link() {
+    std::unordered_map<int64_t, Computation*> linked;
     for (Scope& scope : scopes_) {
       computation_ = scope.computation;
       instruction_ = nullptr;
       if (const auto twice = scope.by_id.sort()) {
         fail("a second instruction with id " + std::to_string(*twice));
       }
-      for (const Links& links : scope.links) {
-        Instruction& instruction = *links.instruction;
-        instruction_ = &instruction;
-        instruction.operands.reserve(links.operands_end - links.begin);
-        for (size_t i = links.begin; i < links.operands_end; ++i) {
-          instruction.operands.push_back(instruction_with_id(scope, scope.ids[i], "operand"));
-        }
-        for (size_t i = links.operands_end; i < links.controls_end; ++i) {
-          instruction.control_predecessors.push_back(
-              instruction_with_id(scope, scope.ids[i], "control predecessor"));
-        }
-        for (size_t i = links.controls_end; i < links.called_end; ++i) {
-          const auto it = computations_.find(scope.ids[i]);
-          if (it == computations_.end()) {
-            fail("unknown called computation with id " + std::to_string(scope.ids[i]));
-          }
-          instruction.called.push_back(it->second);
-        }
+      const std::vector<size_t> order = scheduled_order(scope);
+      for (size_t number = 0; number < scope.links.size(); ++number) {
+        link_instruction(scope, number, order, linked);
       }
       instruction_ = nullptr;
       if (scope.computation->size() == 0) fail("the computation has no instructions");
-      scope.computation->set_root(instruction_with_id(scope, scope.root_id, "root"));
-      reorder(scope);
+      scope.computation->set_root(
+          scope.links[number_with_id(scope, scope.root_id, "root")].instruction);
+      if (!order.empty()) reorder(scope, order);
+      linked.emplace(scope.computation->id, scope.computation);
     }
+    computation_ = nullptr;
     for (Instruction* compare : implied_comparisons_) {
       if (compare->operands.empty()) continue;
       const ElementType type = compare->operands[0]->shape.element_type;
@@ -407,7 +403,6 @@ class ProtoReader {
                                 : "FLOAT";
       if (compare->attributes.comparison_type == implied) compare->attributes.comparison_type = "";
     }
-    computation_ = nullptr;
     if (module_.computations().empty()) fail("the module has no computations");
     const auto it = computations_.find(entry_id_);
     Computation* entry = it != computations_.end() ? it->second : nullptr;
@@ -417,33 +412,95 @@ class ProtoReader {
            "') is missing");
     }
     module_.set_entry(entry);
+    fix_names();
   }
 
-  Instruction* instruction_with_id(const Scope& scope, int64_t id, const char* role) const {
-    Instruction* found = scope.by_id.find(id);
-    // Newer writers pack the computation's id into the high half and may refer by the low half.
-    if (found == nullptr) found = scope.by_id.find(id & 0xffffffff);
-    if (found == nullptr) fail(std::string("unknown ") + role + " with id " + std::to_string(id));
-    return found;
-  }
-
-  void reorder(Scope& scope) {
-    const auto it = schedule_.find(scope.computation->id);
-    if (it == schedule_.end() || it->second.size() != scope.computation->size()) return;
-    std::unordered_map<const Instruction*, size_t> rank;
-    for (const int64_t id : it->second) {
-      rank.emplace(instruction_with_id(scope, id, "scheduled instruction"), rank.size());
+  /// `order` gives each instruction's place, or is empty when they stand in order already.
+  void link_instruction(Scope& scope, size_t number, const std::vector<size_t>& order,
+                        const std::unordered_map<int64_t, Computation*>& linked) {
+    const Links& links = scope.links[number];
+    Instruction& instruction = *links.instruction;
+    instruction_ = &instruction;
+    const auto place = [&](size_t n) { return order.empty() ? n : order[n]; };
+    const auto earlier = [&](int64_t id, const char* role) {
+      const size_t found = number_with_id(scope, id, role);
+      Instruction* other = scope.links[found].instruction;
+      if (place(found) >= place(number)) {
+        fail(std::string(role) + " '" + other->name + "' does not stand in front of it");
+      }
+      return other;
+    };
+    instruction.operands.reserve(links.operands_end - links.begin);
+    for (size_t i = links.begin; i < links.operands_end; ++i) {
+      instruction.operands.push_back(earlier(scope.ids[i], "operand"));
     }
-    if (rank.size() != scope.computation->size()) fail("the schedule lists an instruction twice");
+    for (size_t i = links.operands_end; i < links.controls_end; ++i) {
+      instruction.control_predecessors.push_back(earlier(scope.ids[i], "control predecessor"));
+    }
+    for (size_t i = links.controls_end; i < links.called_end; ++i) {
+      const auto it = linked.find(scope.ids[i]);
+      if (it == linked.end()) {
+        fail("no computation with id " + std::to_string(scope.ids[i]) +
+             " stands in front of this one");
+      }
+      instruction.called.push_back(it->second);
+    }
+  }
+
+  /// Text holds fewer names than a proto, and names must be alone in the module.
+  void fix_names() {
+    if (!module_.name.empty()) sanitize_name(module_.name, "module");
+    std::unordered_set<std::string_view> seen, seen_computations;
+    seen.reserve(module_.num_instructions());
+    bool unique = true, unique_computations = true;
+    for (const auto& computation : module_.computations()) {
+      std::string name = computation->name();
+      if (sanitize_name(name, "computation")) computation->set_name(std::move(name));
+      unique_computations &= seen_computations.insert(computation->name()).second;
+      for (const auto& i : computation->instructions()) {
+        sanitize_name(i->name, opcode_name(i->opcode));
+        unique &= seen.insert(i->name).second;
+      }
+    }
+    if (!unique) make_names_unique(module_);
+    if (!unique_computations) make_computation_names_unique(module_);
+  }
+
+  size_t number_with_id(const Scope& scope, int64_t id, const char* role) const {
+    auto found = scope.by_id.find(id);
+    // Newer writers pack the computation's id into the high half and may refer by the low half.
+    if (!found) found = scope.by_id.find(id & 0xffffffff);
+    if (!found) fail(std::string("unknown ") + role + " with id " + std::to_string(id));
+    return *found;
+  }
+
+  /// The place of each instruction in the schedule; empty when there is none.
+  std::vector<size_t> scheduled_order(const Scope& scope) const {
+    const auto it = schedule_.find(scope.computation->id);
+    if (it == schedule_.end() || it->second.size() != scope.computation->size()) return {};
+    constexpr size_t kNone = SIZE_MAX;
+    std::vector<size_t> order(scope.links.size(), kNone);
+    for (size_t place = 0; place < it->second.size(); ++place) {
+      size_t& own = order[number_with_id(scope, it->second[place], "scheduled instruction")];
+      if (own != kNone) fail("the schedule lists an instruction twice");
+      own = place;
+    }
+    return order;
+  }
+
+  void reorder(Scope& scope, const std::vector<size_t>& order) {
     auto instructions = scope.computation->release_instructions();
-    std::sort(instructions.begin(), instructions.end(),
-              [&](const auto& a, const auto& b) { return rank.at(a.get()) < rank.at(b.get()); });
-    scope.computation->set_instructions(std::move(instructions));
+    std::vector<std::unique_ptr<Instruction>> sorted(instructions.size());
+    for (size_t i = 0; i < instructions.size(); ++i) sorted[order[i]] = std::move(instructions[i]);
+    scope.computation->set_instructions(std::move(sorted));
   }
 
   std::string_view path_;
   const Computation* computation_ = nullptr;  // what is being read, for errors
   const Instruction* instruction_ = nullptr;
+  // Not yet part of the module; members, so that an error can still say where it is.
+  std::unique_ptr<Computation> pending_computation_;
+  std::unique_ptr<Instruction> pending_instruction_;
   Dims operand_ids_, control_ids_, called_ids_;  // of the instruction being read
   Module module_;
   std::string entry_name_;

@@ -22,7 +22,7 @@ Layout read_layout(pbf_reader reader) {
     switch (reader.tag()) {
       case 1: read_integers(reader, layout.minor_to_major); break;
       case 6: {
-        pbf_reader tile = reader.get_message();
+        pbf_reader tile = open_message(reader);
         Dims dims;
         while (tile.next()) {
           if (tile.tag() == 1) {
@@ -71,6 +71,7 @@ void read_varints(pbf_reader& reader, ElementType type, std::string& data) {
   const size_t start = data.size();
   data.resize(start + values.size() * width);
   for (size_t i = 0; i < values.size(); ++i) {
+    if (type == ElementType::kPred) values[i] = values[i] != 0;
     std::memcpy(data.data() + start + i * width, &values[i], width);  // little-endian
   }
 }
@@ -91,6 +92,21 @@ void read_fixed(pbf_reader& reader, std::string& data) {
   }
 }
 
+/// LiteralProto keeps a value of a sub-byte type in the low bits of a byte of its own; the high bits
+/// are 0 there and copies of the sign in memory.
+std::string without_high_bits(std::string values, int bits) {
+  for (char& value : values) value = static_cast<char>(value & ((1 << bits) - 1));
+  return values;
+}
+
+void set_high_bits(std::string& values, int bits, bool is_signed) {
+  values = without_high_bits(std::move(values), bits);
+  if (!is_signed) return;
+  for (char& value : values) {
+    if (value >> (bits - 1)) value = static_cast<char>(value - (1 << bits));
+  }
+}
+
 void check_literal_size(const Literal& literal) {
   const auto n = checked_product(literal.shape.dimensions);
   const auto width = static_cast<uint64_t>(element_bytes(literal.shape.element_type));
@@ -103,32 +119,6 @@ void check_literal_size(const Literal& literal) {
 }
 
 }  // namespace
-
-std::string pack_bits(const std::string& values, int bits) {
-  const size_t per_byte = 8 / static_cast<size_t>(bits);
-  std::string packed((values.size() + per_byte - 1) / per_byte, '\0');
-  const int mask = (1 << bits) - 1;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const int value = static_cast<unsigned char>(values[i]) & mask;
-    packed[i / per_byte] |= static_cast<char>(value << (static_cast<int>(i % per_byte) * bits));
-  }
-  return packed;
-}
-
-std::string unpack_bits(std::string_view packed, int bits, int64_t count, bool is_signed) {
-  const size_t per_byte = 8 / static_cast<size_t>(bits);
-  const auto n = static_cast<size_t>(count);
-  if (packed.size() < (n + per_byte - 1) / per_byte) return std::string();
-  std::string values(n, '\0');
-  const int mask = (1 << bits) - 1;
-  for (size_t i = 0; i < n; ++i) {
-    int value = (static_cast<unsigned char>(packed[i / per_byte]) >>
-                 (static_cast<int>(i % per_byte) * bits)) & mask;
-    if (is_signed && (value >> (bits - 1))) value -= 1 << bits;
-    values[i] = static_cast<char>(value);
-  }
-  return values;
-}
 
 int literal_field(ElementType type) {
   switch (type) {
@@ -171,12 +161,28 @@ int64_t read_integer(pbf_reader& reader) {
   return reader.get_int64();
 }
 
-std::string read_bytes(pbf_reader& reader) {
+std::string_view read_view(pbf_reader& reader) {
   if (reader.wire_type() != pbf_wire_type::length_delimited) {
     fail("field " + std::to_string(reader.tag()) + " has wire type " +
-         std::to_string(static_cast<int>(reader.wire_type())) + ", expected a string");
+         std::to_string(static_cast<int>(reader.wire_type())) + ", expected a string or message");
   }
-  return reader.get_string();
+  const auto view = reader.get_view();
+  return {view.data(), view.size()};
+}
+
+std::string read_bytes(pbf_reader& reader) { return std::string(read_view(reader)); }
+
+float read_float(pbf_reader& reader) {
+  if (reader.wire_type() != pbf_wire_type::fixed32) {
+    fail("field " + std::to_string(reader.tag()) + " has wire type " +
+         std::to_string(static_cast<int>(reader.wire_type())) + ", expected a float");
+  }
+  return reader.get_float();
+}
+
+pbf_reader open_message(pbf_reader& reader) {
+  const std::string_view view = read_view(reader);
+  return pbf_reader(view.data(), view.size());
 }
 
 void keep_unknown(pbf_reader& reader, std::string& unknown) {
@@ -198,8 +204,8 @@ Shape read_shape(pbf_reader reader, int depth) {
     switch (reader.tag()) {
       case 2: shape.element_type = ElementType(static_cast<int32_t>(read_integer(reader))); break;
       case 3: read_integers(reader, shape.dimensions); break;
-      case 4: shape.tuple_shapes.push_back(read_shape(reader.get_message(), depth + 1)); break;
-      case 5: shape.layout = read_layout(reader.get_message()); break;
+      case 4: shape.tuple_shapes.push_back(read_shape(open_message(reader), depth + 1)); break;
+      case 5: shape.layout = read_layout(open_message(reader)); break;
       case 6: {
         Dims flags;
         read_integers(reader, flags);
@@ -225,6 +231,10 @@ Shape read_shape(pbf_reader reader, int depth) {
       shape.dimensions[i] = -1;
     }
   }
+  Dims sizes = shape.dimensions;
+  std::erase(sizes, -1);
+  const auto n = checked_product(sizes);
+  if (!n || *n > kMaxElements) fail("a shape has too many elements");
   if (!shape.is_array()) {
     shape.layout.reset();  // old dumps give tuples an empty layout
   } else if (shape.layout) {
@@ -246,8 +256,8 @@ ProgramShape read_program_shape(pbf_reader reader) {
   ProgramShape shape;
   while (reader.next()) {
     switch (reader.tag()) {
-      case 1: shape.parameters.push_back(read_shape(reader.get_message())); break;
-      case 2: shape.result = read_shape(reader.get_message()); break;
+      case 1: shape.parameters.push_back(read_shape(open_message(reader))); break;
+      case 2: shape.result = read_shape(open_message(reader)); break;
       case 3: shape.parameter_names.push_back(read_bytes(reader)); break;
       default: reader.skip();
     }
@@ -261,7 +271,7 @@ Literal read_literal(pbf_reader reader, int depth) {
   pbf_reader values = reader;  // the shape, wherever it stands, decides how values are read
   while (reader.next()) {
     if (reader.tag() == 1) {
-      literal.shape = read_shape(reader.get_message());
+      literal.shape = read_shape(open_message(reader));
     } else {
       reader.skip();
     }
@@ -272,7 +282,7 @@ Literal read_literal(pbf_reader reader, int depth) {
   std::string packed;
   while (values.next()) {
     if (values.tag() == 10) {
-      literal.elements.push_back(read_literal(values.get_message(), depth + 1));
+      literal.elements.push_back(read_literal(open_message(values), depth + 1));
     } else if (values.tag() != field || values.tag() == 1) {
       values.skip();
     } else if (type == ElementType::kF32 || type == ElementType::kF64 || is_complex(type)) {
@@ -287,10 +297,7 @@ Literal read_literal(pbf_reader reader, int depth) {
   }
   if (literal.shape.is_array()) {
     const int bits = element_bits(type);
-    const auto n = checked_product(literal.shape.dimensions);
-    if (bits < 8 && n && static_cast<uint64_t>(*n) <= literal.data.size() * 8) {
-      literal.data = unpack_bits(literal.data, bits, *n, is_signed_integer(type));
-    }
+    if (bits < 8) set_high_bits(literal.data, bits, is_signed_integer(type));
     literal.shape.layout = Layout{.minor_to_major = literal.shape.minor_to_major()};
     check_literal_size(literal);
   } else if (literal.shape.is_tuple() &&
@@ -350,7 +357,7 @@ void write_literal(pbf_writer& writer, int field, const Literal& literal) {
       case ElementType::kU64: write_varints(uint64_t{}); break;
       default:
         if (element_bits(type) < 8) {
-          out.add_bytes(values_field, pack_bits(literal.data, element_bits(type)));
+          out.add_bytes(values_field, without_high_bits(literal.data, element_bits(type)));
         } else {
           out.add_bytes(values_field, literal.data);  // packed floats and byte strings alike
         }

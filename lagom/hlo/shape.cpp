@@ -5,22 +5,6 @@
 namespace lagom::hlo {
 namespace {
 
-struct TypeInfo {
-  std::string_view name;
-  int bits;
-};
-
-// Indexed by the wire number.
-constexpr TypeInfo kTypes[kNumElementTypes] = {
-    {"invalid", 0},  {"pred", 8},     {"s8", 8},           {"s16", 16},        {"s32", 32},
-    {"s64", 64},     {"u8", 8},       {"u16", 16},         {"u32", 32},        {"u64", 64},
-    {"f16", 16},     {"f32", 32},     {"f64", 64},         {"tuple", 0},       {"opaque", 0},
-    {"c64", 64},     {"bf16", 16},    {"token", 0},        {"c128", 128},      {"f8e5m2", 8},
-    {"f8e4m3fn", 8}, {"s4", 4},       {"u4", 4},           {"f8e4m3b11fnuz", 8}, {"f8e5m2fnuz", 8},
-    {"f8e4m3fnuz", 8}, {"s2", 2},     {"u2", 2},           {"f8e4m3", 8},      {"f8e3m4", 8},
-    {"s1", 1},       {"u1", 1},       {"f4e2m1fn", 4},     {"f8e8m0fnu", 8},   {"buffer", 0},
-};
-
 void append_dims(std::string& out, const Dims& dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i > 0) out += ',';
@@ -89,77 +73,37 @@ void append_shape(std::string& out, const Shape& shape, bool with_layout) {
 }  // namespace
 
 std::string_view element_type_name(ElementType type) {
-  const int i = static_cast<int>(type);
-  return i >= 0 && i < kNumElementTypes ? kTypes[i].name : "invalid";
+  switch (type) {
+    case ElementType::kTuple: return "tuple";
+    case ElementType::kOpaque: return "opaque";
+    case ElementType::kToken: return "token";
+    case ElementType::kBuffer: return "buffer";
+    default: return number_format(type).name;
+  }
 }
 
 std::optional<ElementType> element_type_from_name(std::string_view name) {
   for (int i = 1; i < kNumElementTypes; ++i) {
-    if (kTypes[i].name == name && i != static_cast<int>(ElementType::kTuple)) return ElementType(i);
+    const auto type = static_cast<ElementType>(i);
+    if (type != ElementType::kTuple && element_type_name(type) == name) return type;
   }
   return std::nullopt;
 }
 
-int element_bits(ElementType type) {
-  const int i = static_cast<int>(type);
-  return i >= 0 && i < kNumElementTypes ? kTypes[i].bits : 0;
-}
+int element_bits(ElementType type) { return number_format(type).bits; }
 
-int element_bytes(ElementType type) { return (element_bits(type) + 7) / 8; }
+int element_bytes(ElementType type) { return number_format(type).bytes; }
 
-bool is_floating(ElementType type) {
-  switch (type) {
-    case ElementType::kF16:
-    case ElementType::kF32:
-    case ElementType::kF64:
-    case ElementType::kBF16:
-    case ElementType::kF8E5M2:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E4M3FN:
-    case ElementType::kF8E4M3B11FNUZ:
-    case ElementType::kF8E5M2FNUZ:
-    case ElementType::kF8E4M3FNUZ:
-    case ElementType::kF8E3M4:
-    case ElementType::kF8E8M0FNU:
-    case ElementType::kF4E2M1FN:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_floating(ElementType type) { return number_format(type).is_float(); }
 
-bool is_complex(ElementType type) {
-  return type == ElementType::kC64 || type == ElementType::kC128;
-}
+bool is_complex(ElementType type) { return number_format(type).is_complex(); }
 
 bool is_signed_integer(ElementType type) {
-  switch (type) {
-    case ElementType::kS1:
-    case ElementType::kS2:
-    case ElementType::kS4:
-    case ElementType::kS8:
-    case ElementType::kS16:
-    case ElementType::kS32:
-    case ElementType::kS64:
-      return true;
-    default:
-      return false;
-  }
+  return number_format(type).kind == NumberKind::kSigned;
 }
 
 bool is_unsigned_integer(ElementType type) {
-  switch (type) {
-    case ElementType::kU1:
-    case ElementType::kU2:
-    case ElementType::kU4:
-    case ElementType::kU8:
-    case ElementType::kU16:
-    case ElementType::kU32:
-    case ElementType::kU64:
-      return true;
-    default:
-      return false;
-  }
+  return number_format(type).kind == NumberKind::kUnsigned;
 }
 
 bool is_array_type(ElementType type) { return element_bits(type) != 0; }
@@ -214,6 +158,11 @@ std::optional<int64_t> checked_product(const Dims& dims) {
   return zero ? 0 : product;
 }
 
+int64_t saturating_add(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 int64_t Shape::num_elements() const {
   return is_array() ? checked_product(dimensions).value_or(0) : 0;
 }
@@ -226,7 +175,7 @@ int64_t Shape::size_bytes() const {
   }
   int64_t total = 0;
   if (is_tuple()) {
-    for (const Shape& s : tuple_shapes) total += s.size_bytes();
+    for (const Shape& s : tuple_shapes) total = saturating_add(total, s.size_bytes());
   }
   return total;
 }

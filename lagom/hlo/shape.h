@@ -7,48 +7,12 @@
 #include <vector>
 
 #include "lagom/util/box.h"
+#include "lagom/util/primitive_type.h"
 
 namespace lagom::hlo {
 
-/// XLA's PrimitiveType; the values are the numbers used on the wire.
-enum class ElementType : int32_t {
-  kInvalid = 0,
-  kPred = 1,
-  kS8 = 2,
-  kS16 = 3,
-  kS32 = 4,
-  kS64 = 5,
-  kU8 = 6,
-  kU16 = 7,
-  kU32 = 8,
-  kU64 = 9,
-  kF16 = 10,
-  kF32 = 11,
-  kF64 = 12,
-  kTuple = 13,
-  kOpaque = 14,
-  kC64 = 15,
-  kBF16 = 16,
-  kToken = 17,
-  kC128 = 18,
-  kF8E5M2 = 19,
-  kF8E4M3FN = 20,
-  kS4 = 21,
-  kU4 = 22,
-  kF8E4M3B11FNUZ = 23,
-  kF8E5M2FNUZ = 24,
-  kF8E4M3FNUZ = 25,
-  kS2 = 26,
-  kU2 = 27,
-  kF8E4M3 = 28,
-  kF8E3M4 = 29,
-  kS1 = 30,
-  kU1 = 31,
-  kF4E2M1FN = 32,
-  kF8E8M0FNU = 33,
-  kBuffer = 34,
-};
-inline constexpr int kNumElementTypes = 35;
+using ElementType = PrimitiveType;
+inline constexpr int kNumElementTypes = kNumPrimitiveTypes;
 
 /// "f32", "bf16", "pred", "token"...; "invalid" for kInvalid.
 std::string_view element_type_name(ElementType type);
@@ -124,8 +88,12 @@ bool same_shape(const Shape& a, const Shape& b);
 bool same_dimensions(const Shape& a, const Shape& b);
 /// {rank-1, ..., 1, 0}.
 Dims row_major(int64_t rank);
+/// Readers refuse arrays with more elements: their bytes could not be counted.
+inline constexpr int64_t kMaxElements = int64_t{1} << 58;
 /// Product with an overflow check: nullopt past 2^62 or for a negative factor.
 std::optional<int64_t> checked_product(const Dims& dims);
+/// The sum of two sizes, or INT64_MAX where it would be larger.
+int64_t saturating_add(int64_t a, int64_t b);
 
 /// Parameters and result of a computation.
 struct ProgramShape {

@@ -128,28 +128,31 @@ void store_integer(TextCursor& cursor, ElementType type, T value, char* out) {
   std::memcpy(out, &value, static_cast<size_t>(element_bytes(type)));
 }
 
-/// Bits of a NaN, from its text form nan or nan(0xPAYLOAD).
-void set_nan_payload(ElementType type, uint64_t payload, bool negative, char* out) {
-  if (type == ElementType::kF32) {
-    const auto bits =
-        static_cast<uint32_t>(0x7f800000u | (payload & 0x7fffff) | (negative ? 0x80000000u : 0));
-    std::memcpy(out, &bits, 4);
-  } else if (type == ElementType::kF64) {
-    const uint64_t bits = 0x7ff0000000000000u | (payload & 0xfffffffffffffu) |
-                          (negative ? uint64_t{1} << 63 : 0);
-    std::memcpy(out, &bits, 8);
-  } else if (type == ElementType::kBF16) {
-    const auto bits =
-        static_cast<uint16_t>(0x7f80u | (payload & 0x7f) | (negative ? 0x8000u : 0));
-    std::memcpy(out, &bits, 2);
-  } else if (type == ElementType::kF16) {
-    const auto bits =
-        static_cast<uint16_t>(0x7c00u | (payload & 0x3ff) | (negative ? 0x8000u : 0));
-    std::memcpy(out, &bits, 2);
-  } else {
-    encode_element(type, std::copysign(std::numeric_limits<double>::quiet_NaN(),
-                                       negative ? -1.0 : 1.0), out);
+/// Bits of the significand that a NaN's payload may use; 0 for types whose NaN has none.
+int payload_bits(ElementType type) {
+  switch (type) {
+    case ElementType::kF64: return 52;
+    case ElementType::kF32: return 23;
+    case ElementType::kF16: return 10;
+    case ElementType::kBF16: return 7;
+    default: return 0;
   }
+}
+
+/// A NaN with the payload of its text form nan(0xPAYLOAD).
+void store_nan(ElementType type, uint64_t payload, bool negative, char* out) {
+  const int bits = element_bits(type);
+  const uint64_t sign = uint64_t{1} << (bits - 1);
+  const uint64_t exponent = sign - (uint64_t{1} << payload_bits(type));
+  const uint64_t value = (negative ? sign : 0) | exponent | payload;
+  std::memcpy(out, &value, static_cast<size_t>(element_bytes(type)));  // little-endian
+}
+
+/// Whether the stored value is the given one up to rounding: not what overflow makes of it.
+bool is_near(double value, ElementType type, const char* stored) {
+  const double got = decode_number(type, stored);
+  if (std::isinf(value)) return got == value || std::isnan(got);
+  return std::fabs(value - got) <= std::ldexp(std::fabs(value), -number_format(type).significand_bits);
 }
 
 void read_real(TextCursor& cursor, ElementType type, char* out) {
@@ -157,23 +160,33 @@ void read_real(TextCursor& cursor, ElementType type, char* out) {
   const char* start = cursor.position();
   if (negative) cursor.reset(start + 1);
   if (cursor.consume_word("nan")) {
-    uint64_t payload = 0;
+    const char* payload_start = cursor.position();
     if (cursor.raw_peek() == '(') {
+      uint64_t payload = 0;
       cursor.expect("(0x", "in a NaN payload");
       const auto [rest, error] =
           std::from_chars(cursor.position(), cursor.position() + cursor.remaining(), payload, 16);
       if (error != std::errc()) cursor.fail_expected("hexadecimal digits");
       cursor.reset(rest);
       cursor.expect(')', "after a NaN payload");
+      if (payload == 0 || payload >> payload_bits(type) != 0) {
+        cursor.fail("a NaN of type " + std::string(element_type_name(type)) +
+                        " cannot have this payload",
+                    payload_start);
+      }
+      return store_nan(type, payload, negative, out);
     }
-    if (payload != 0) return set_nan_payload(type, payload, negative, out);
-    return encode_element(
+    return encode_number(
         type, std::copysign(std::numeric_limits<double>::quiet_NaN(), negative ? -1.0 : 1.0), out);
   }
   cursor.reset(start);
-  if (cursor.consume_word("true")) return encode_element(type, 1, out);
-  if (cursor.consume_word("false")) return encode_element(type, 0, out);
-  encode_element(type, cursor.real("a number"), out);
+  if (cursor.consume_word("true")) return encode_number(type, 1, out);
+  if (cursor.consume_word("false")) return encode_number(type, 0, out);
+  const double value = cursor.real("a number");
+  encode_number(type, value, out);
+  if (std::fabs(value) > 1 && !is_near(value, type, out)) {
+    cursor.fail("the value does not fit in " + std::string(element_type_name(type)), start);
+  }
 }
 
 void read_element(TextCursor& cursor, ElementType type, char* out) {
@@ -208,7 +221,7 @@ void read_element(TextCursor& cursor, ElementType type, char* out) {
     const ElementType part = type == ElementType::kC64 ? ElementType::kF32 : ElementType::kF64;
     if (!cursor.consume('(')) {  // a real number stands for (re, 0)
       read_real(cursor, part, out);
-      return encode_element(part, 0, out + element_bytes(part));
+      return encode_number(part, 0, out + element_bytes(part));
     }
     read_real(cursor, part, out);
     cursor.expect(',', "between real and imaginary part");
@@ -307,9 +320,11 @@ Shape read_shape(TextCursor& cursor, int depth) {
   if (!shape.layout && is_array_type(*type)) {
     shape.layout = Layout{.minor_to_major = row_major(shape.rank())};
   }
-  if (is_array_type(*type) && !shape.is_dynamic()) {
-    const auto n = checked_product(shape.dimensions);
-    if (!n || *n > (int64_t{1} << 58)) cursor.fail("the shape has too many elements", start);
+  if (is_array_type(*type)) {
+    Dims sizes = shape.dimensions;
+    std::erase(sizes, -1);  // unbounded ones
+    const auto n = checked_product(sizes);
+    if (!n || *n > kMaxElements) cursor.fail("the shape has too many elements", start);
   }
   return shape;
 }
@@ -318,6 +333,17 @@ Literal read_literal(TextCursor& cursor, const Shape& shape, int depth) {
   if (depth > kMaxDepth) cursor.fail("literals are nested too deeply");
   Literal literal;
   literal.shape = shape;
+  // A literal's own layout is the order of its values: tiles and memory spaces stay outside.
+  if (shape.is_array()) literal.shape.layout = Layout{.minor_to_major = shape.minor_to_major()};
+  const char* start = cursor.position();
+  if (cursor.consume('{')) {
+    if (cursor.consume("...")) {
+      cursor.expect('}', "after an elided literal");
+      literal.elided = true;
+      return literal;
+    }
+    cursor.reset(start);
+  }
   if (shape.is_tuple()) {
     cursor.expect('(', "before a tuple literal");
     for (const Shape& element : shape.tuple_shapes) {
@@ -328,20 +354,9 @@ Literal read_literal(TextCursor& cursor, const Shape& shape, int depth) {
     cursor.expect(')', "after a tuple literal");
     return literal;
   }
-  if (!shape.is_array()) {
+  if (!shape.is_array() || !checked_product(shape.dimensions)) {
     if (shape.element_type == ElementType::kToken) return literal;
     cursor.fail("a constant of type " + shape.to_string() + " is not possible");
-  }
-  // A literal's own layout is the order of its values: tiles and memory spaces stay outside.
-  literal.shape.layout = Layout{.minor_to_major = shape.minor_to_major()};
-  const char* start = cursor.position();
-  if (cursor.consume('{')) {
-    if (cursor.consume("...")) {
-      cursor.expect('}', "after an elided literal");
-      literal.elided = true;
-      return literal;
-    }
-    cursor.reset(start);
   }
   const int64_t n = shape.num_elements();
   // An element takes at least one character and all but the last a separator.

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "lagom/hlo/attribute_fields.h"
+#include "lagom/hlo/text_cursor.h"
 
 namespace lagom::hlo {
 namespace {
@@ -59,6 +60,11 @@ bool is_bare_json(std::string_view text) {
   return depth == 0;
 }
 
+bool is_identifier(std::string_view text) {
+  TextCursor cursor(text, "");
+  return !text.empty() && cursor.try_identifier().size() == text.size();
+}
+
 std::string quoted_or_json(const std::string& text) {
   return is_bare_json(text) ? text : quote(text);
 }
@@ -73,6 +79,10 @@ void append_list(std::string& out, const Dims& values, char open = '{', char clo
 }
 
 void append_number(std::string& out, double value, bool single) {
+  if (value == 0 && std::signbit(value)) {
+    out += "-0.0";  // XLA reads -0 as an integer, without its sign
+    return;
+  }
   char buffer[40];
   const auto result = single ? std::to_chars(buffer, buffer + sizeof buffer,
                                              static_cast<float>(value))
@@ -105,7 +115,7 @@ void append_nan(std::string& out, ElementType type, const char* bytes) {
 }
 
 void append_real(std::string& out, ElementType type, const char* bytes) {
-  const double value = decode_element(type, bytes);
+  const double value = decode_number(type, bytes);
   if (std::isnan(value)) return append_nan(out, type, bytes);
   append_number(out, value, type != ElementType::kF64);
 }
@@ -129,7 +139,7 @@ void append_element(std::string& out, ElementType type, const char* bytes, bool 
     std::memcpy(&value, bytes, sizeof value);
     out += std::to_string(value);
   } else if (is_integer(type)) {
-    out += std::to_string(static_cast<int64_t>(decode_element(type, bytes)));
+    out += std::to_string(static_cast<int64_t>(decode_number(type, bytes)));
   } else {
     append_real(out, type, bytes);
   }
@@ -153,7 +163,24 @@ void append_array(std::string& out, const Literal& literal, const Dims& stride, 
   out += inner ? "}" : " }";
 }
 
+/// An array without elements is printed as braces down to its empty dimension, as XLA's reader
+/// wants them. Where these would be many, `{}` must do.
+bool has_many_empty_braces(const Dims& dimensions) {
+  constexpr int64_t kMaxBraces = 1 << 16;
+  int64_t braces = 1;
+  for (const int64_t d : dimensions) {
+    if (d == 0) return false;
+    if (braces > kMaxBraces / d) return true;
+    braces *= d;
+  }
+  return false;
+}
+
 void append_literal(std::string& out, const Literal& literal, const TextOptions& options) {
+  if (literal.elided) {
+    out += "{...}";
+    return;
+  }
   if (literal.shape.is_tuple()) {
     out += "( ";
     for (size_t i = 0; i < literal.elements.size(); ++i) {
@@ -164,8 +191,12 @@ void append_literal(std::string& out, const Literal& literal, const TextOptions&
     return;
   }
   const int64_t n = literal.shape.num_elements();
-  if (literal.elided || (options.max_literal_elements >= 0 && n > options.max_literal_elements)) {
+  if (options.max_literal_elements >= 0 && n > options.max_literal_elements) {
     out += "{...}";
+    return;
+  }
+  if (n == 0 && has_many_empty_braces(literal.shape.dimensions)) {
+    out += "{}";
     return;
   }
   Dims stride(literal.shape.dimensions.size(), 1);
@@ -352,7 +383,8 @@ void append_string_map(std::string& out, const StringMap& map) {
   out += '{';
   for (size_t i = 0; i < map.size(); ++i) {
     if (i > 0) out += ',';
-    out += map[i].first + "=" + quoted_or_json(map[i].second);
+    const std::string& key = map[i].first;
+    out += (is_identifier(key) ? key : quote(key)) + "=" + quoted_or_json(map[i].second);
   }
   out += '}';
 }

@@ -51,7 +51,9 @@ class Worker::State {
       start_if_needed();
       std::optional<TimingLock> lock;
       if (times) {
+        const Clock::time_point before = Clock::now();
         lock.emplace(options_.cpus, options_.notice, options_.should_stop);
+        waited_seconds_ += Seconds(Clock::now() - before).count();
         if (!lock->locked()) throw Broken{FailureKind::kStopped, "stopped"};
       }
       answer = decode(exchange(request, budget));
@@ -73,6 +75,7 @@ class Worker::State {
   const WorkerOptions& options() const { return options_; }
   int pid() const { return process_ ? process_->pid() : -1; }
   int starts() const { return starts_; }
+  double waited_seconds() const { return waited_seconds_; }
 
   std::optional<BaselineRequest> baseline;  // the last one that was asked for
   int baseline_start = 0;                   // the process (counted by starts) that holds it
@@ -180,6 +183,7 @@ class Worker::State {
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<ChildProcess> process_;
   int64_t memory_limit_ = 0;
+  double waited_seconds_ = 0;
   Clock::duration allowed_{};
   Clock::time_point deadline_{};
   int starts_ = 0;
@@ -195,6 +199,10 @@ int Worker::pid() const {
 }
 int Worker::starts() const {
   return state_->starts();
+}
+
+double Worker::waited_seconds() const {
+  return state_->waited_seconds();
 }
 const std::vector<int>& Worker::cpus() const {
   return state_->options().cpus;

@@ -57,6 +57,8 @@ class Worker {
   int pid() const;     ///< Of the running process; -1 when there is none.
   int starts() const;  ///< How many processes were started so far.
   const std::vector<int>& cpus() const;
+  /// Time spent so far waiting for others that time on the same CPUs.
+  double waited_seconds() const;
 
  private:
   class State;

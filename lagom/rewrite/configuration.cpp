@@ -25,7 +25,9 @@ std::string layout_to_string(const hlo::Dims& layout) {
 }
 
 /// Two decisions in one place cannot both hold.
-auto place(const Decision& d) { return std::tie(d.kind, d.instruction, d.operand); }
+auto place(const Decision& d) {
+  return std::tie(d.kind, d.instruction, d.operand);
+}
 
 /// The words of one line of the text form.
 class Line {
@@ -60,6 +62,12 @@ class Line {
     }
     return dims;
   }
+  /// Lines end at a line feed and words at a blank: no other control character has a meaning.
+  void expect_printable() const {
+    for (const char c : rest_) {
+      if (static_cast<unsigned char>(c) < 32 || c == 127) fail("a control character stands in it");
+    }
+  }
   void expect_end() {
     if (rest_.find_first_not_of(' ') != std::string_view::npos) {
       fail("expected the end of the line, found '" + std::string(rest()) + "'");
@@ -91,7 +99,8 @@ FlagValue parse_flag_value(std::string_view text) {
   }
   const char* end = text.data() + text.size();
   int64_t integer = 0;
-  if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc() && r.ptr == end) {
+  if (const auto r = std::from_chars(text.data(), end, integer);
+      r.ec == std::errc() && r.ptr == end) {
     return integer;
   }
   double real = 0;
@@ -106,7 +115,7 @@ std::string flag_text(const FlagValue& value) {
   std::string text = flag_value_to_string(value);
   if (std::holds_alternative<std::string>(value) &&
       (text.empty() || !std::holds_alternative<std::string>(parse_flag_value(text)) ||
-       text.front() == '"')) {
+       text.front() == '"' || text.front() == ' ' || text.back() == ' ' || text.back() == '\r')) {
     return '"' + text + '"';
   }
   if (std::holds_alternative<double>(value) &&
@@ -118,6 +127,8 @@ std::string flag_text(const FlagValue& value) {
 
 Decision parse_decision(Line& line, std::string_view instruction) {
   Decision d;
+  if (instruction.front() == '%') instruction.remove_prefix(1);
+  if (instruction.empty()) line.fail("expected an instruction's name behind '%'");
   d.instruction = instruction;
   const std::string_view kind = line.word("form, output-layout, operand-layout or barrier");
   if (kind == "form") {
@@ -157,10 +168,13 @@ class Applier {
     if (it == sites_.end()) fail(d, "the module has no instruction of that name");
     Site& site = it->second;
     switch (d.kind) {
-      case DecisionKind::kForm: return apply_form(d, site);
-      case DecisionKind::kOutputLayout: return wrap_output(d, site);
+      case DecisionKind::kForm:
+        return apply_form(d, site);
+      case DecisionKind::kOutputLayout:
+        return wrap_output(d, site);
       case DecisionKind::kOperandLayout:
-      case DecisionKind::kBarrier: return wrap_operand(d, site);
+      case DecisionKind::kBarrier:
+        return wrap_operand(d, site);
     }
   }
 
@@ -179,8 +193,7 @@ class Applier {
     const Rule* rule = find_rule(d.form);
     if (rule == nullptr) fail(d, "there is no such rule");
     if (!rule->matches(*site.instruction)) fail(d, "the rule does not fit this instruction");
-    site.instruction =
-        apply_rule(*rule, module_, *site.computation, names_, site.instruction);
+    site.instruction = apply_rule(*rule, module_, *site.computation, names_, site.instruction);
     site.rewritten = true;
   }
 
@@ -245,12 +258,15 @@ class Applier {
 
 std::string Decision::to_string() const {
   switch (kind) {
-    case DecisionKind::kForm: return instruction + " form " + form;
-    case DecisionKind::kOutputLayout: return instruction + " output-layout " + layout_to_string(layout);
+    case DecisionKind::kForm:
+      return instruction + " form " + form;
+    case DecisionKind::kOutputLayout:
+      return instruction + " output-layout " + layout_to_string(layout);
     case DecisionKind::kOperandLayout:
       return instruction + " operand-layout " + std::to_string(operand) + " " +
              layout_to_string(layout);
-    case DecisionKind::kBarrier: return instruction + " barrier " + std::to_string(operand);
+    case DecisionKind::kBarrier:
+      return instruction + " barrier " + std::to_string(operand);
   }
   return "";
 }
@@ -286,8 +302,10 @@ Configuration Configuration::from_string(std::string_view text, std::string_view
     text.remove_prefix(std::min(newline + 1, text.size()));
     ++number;
     if (!content.empty() && content.back() == '\r') content.remove_suffix(1);
-    if (content.find_first_not_of(' ') == std::string_view::npos || content.front() == '#') continue;
+    if (content.find_first_not_of(' ') == std::string_view::npos || content.front() == '#')
+      continue;
     Line line(content, path, number);
+    line.expect_printable();
     const std::string_view first = line.word("an instruction's name or 'flag'");
     if (first == "flag") {
       const std::string name(line.word("a flag's name"));
@@ -299,7 +317,9 @@ Configuration Configuration::from_string(std::string_view text, std::string_view
   return configuration;
 }
 
-uint64_t Configuration::hash() const { return hash64(to_string()); }
+uint64_t Configuration::hash() const {
+  return hash64(to_string());
+}
 
 hlo::Module apply(const hlo::Module& module, const Configuration& configuration) {
   hlo::Module result = module.clone();

@@ -61,7 +61,8 @@ DecisionReport describe_decision(const hlo::Module& module, const Decision& deci
       break;
     }
     case DecisionKind::kBarrier:
-      report.advice = "jax.lax.optimization_barrier(operand " + std::to_string(decision.operand) + ")";
+      report.advice =
+          "jax.lax.optimization_barrier(operand " + std::to_string(decision.operand) + ")";
       break;
   }
   return report;

@@ -49,6 +49,12 @@ KernelRecord from_json(const json& j) {
   r.ratio.pairs = j.value("pairs", 0);
   if (j.contains("seconds")) r.seconds = j.at("seconds").get<double>();
   r.failure = static_cast<measure::FailureKind>(j.value("failure", 0));
+  // A line edited by hand must not make a form look free.
+  const bool ordered =
+      0 < r.ratio.low && r.ratio.low <= r.ratio.median && r.ratio.median <= r.ratio.high;
+  if (r.seconds && !(*r.seconds > 0 && r.default_seconds > 0 && ordered)) {
+    throw std::invalid_argument("times");
+  }
   r.error = j.value("error", "");
   return r;
 }
@@ -107,7 +113,9 @@ void Database::add(const KernelRecord& record) {
   }
   state_->records[key(record.signature, record.configuration)] = record;
   if (state_->file.empty()) return;
-  const std::string line = to_json(record).dump() + '\n';
+  // An error may quote bytes of any kind.
+  const std::string line =
+      to_json(record).dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
   const int fd = ::open(state_->file.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
   if (fd < 0) throw SystemError(state_->file.string() + ": " + std::strerror(errno));
   ::flock(fd, LOCK_EX);
@@ -116,14 +124,17 @@ void Database::add(const KernelRecord& record) {
   char last = '\n';
   if (size > 0) (void)!::pread(fd, &last, 1, size - 1);
   const std::string text = last == '\n' ? line : '\n' + line;
-  const bool complete =
-      ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool complete = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const std::string why = std::strerror(errno);
   ::close(fd);
   if (!complete) throw SystemError(state_->file.string() + ": cannot be written: " + why);
 }
 
-size_t Database::size() const { return state_->records.size(); }
-size_t Database::num_skipped() const { return state_->num_skipped; }
+size_t Database::size() const {
+  return state_->records.size();
+}
+size_t Database::num_skipped() const {
+  return state_->num_skipped;
+}
 
 }  // namespace lagom::tune

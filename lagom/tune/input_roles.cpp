@@ -17,9 +17,9 @@ using measure::InputSpec;
 
 /// What the uses of one parameter say about it.
 struct Hints {
-  double fan_in = 0;      ///< Of the largest convolution or dot that it is a weight of.
+  double fan_in = 0;  ///< Of the largest convolution or dot that it is a weight of.
   bool positive = false;
-  bool data = false;      ///< The sliding side of a convolution.
+  bool data = false;                   ///< The sliding side of a convolution.
   std::optional<int64_t> index_limit;  ///< Largest index that is valid everywhere.
 
   void limit_index(int64_t limit) {
@@ -101,8 +101,8 @@ class UseWalker {
         return use_scatter(user, operand);
       case Opcode::kDynamicSlice:
         if (operand == 0) return visit(computation, user, state);
-        return hints_.limit_index(
-            dimension(user.operand(0).shape, operand - 1) - dimension(user.shape, operand - 1));
+        return hints_.limit_index(dimension(user.operand(0).shape, operand - 1) -
+                                  dimension(user.shape, operand - 1));
       case Opcode::kDynamicUpdateSlice:
         if (operand < 2) return visit(computation, user, state);
         return hints_.limit_index(dimension(user.shape, operand - 2) -
@@ -226,8 +226,8 @@ class UseWalker {
       return;
     }
     const hlo::Shape& kernel = user.operand(1).shape;
-    double fan_in = static_cast<double>(
-        dimension(kernel, user.attributes.convolution->kernel_input_feature));
+    double fan_in =
+        static_cast<double>(dimension(kernel, user.attributes.convolution->kernel_input_feature));
     for (const hlo::WindowDim& w : user.attributes.window) fan_in *= static_cast<double>(w.size);
     hints_.fan_in = std::max(hints_.fan_in, fan_in);
   }
@@ -273,7 +273,7 @@ InputSpec make_spec(const hlo::Shape& shape, const Hints& hints) {
                                 "; inputs can only be made for static arrays");
   }
   InputSpec spec;
-  spec.element_type = static_cast<PrimitiveType>(shape.element_type);
+  spec.element_type = shape.element_type;
   spec.dimensions = shape.dimensions;
   if (shape.element_type == hlo::ElementType::kPred) {
     spec.role = InputRole::kPred;

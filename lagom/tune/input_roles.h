@@ -7,8 +7,8 @@
 
 namespace lagom::tune {
 
-/// The inputs that a program needs, with the role each parameter plays: what it is used for decides,
-/// not its shape alone. Uses are followed through reshapes, conversions, calls, loops and
+/// The inputs that a program needs, with the role each parameter plays: what it is used for
+/// decides, not its shape alone. Uses are followed through reshapes, conversions, calls, loops and
 /// element-wise arithmetic:
 ///   kernel of a convolution, side of a dot      weight, with the number of summed products
 ///   under a square root or logarithm, divisor   positive

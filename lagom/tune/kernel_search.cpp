@@ -10,8 +10,11 @@ namespace {
 
 rewrite::Configuration node_configuration(const rewrite::Rule& rule) {
   rewrite::Configuration configuration;
-  configuration.set({.kind = rewrite::DecisionKind::kForm, .instruction = "node", .operand = 0,
-                     .form = std::string(rule.name()), .layout = {}});
+  configuration.set({.kind = rewrite::DecisionKind::kForm,
+                     .instruction = "node",
+                     .operand = 0,
+                     .form = std::string(rule.name()),
+                     .layout = {}});
   return configuration;
 }
 
@@ -38,8 +41,8 @@ KernelRecord to_record(const Kernel& kernel, std::string configuration,
           .error = result.error};
 }
 
-KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule,
-                          measure::Worker& worker, const KernelSearchOptions& options) {
+KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule, measure::Worker& worker,
+                          const KernelSearchOptions& options) {
   const rewrite::Configuration configuration = node_configuration(rule);
   measure::MeasureRequest request;
   try {
@@ -52,8 +55,10 @@ KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule,
     failed.error = std::string("the rule could not be applied: ") + e.what();
     return to_record(kernel, configuration.to_string(), failed);
   }
-  request.timing = {.min_pairs = 5, .target_width = 0.04,
-                    .budget_seconds = options.seconds_per_form, .stop_ratio = options.stop_ratio};
+  request.timing = {.min_pairs = 5,
+                    .target_width = 0.04,
+                    .budget_seconds = options.seconds_per_form,
+                    .stop_ratio = options.stop_ratio};
   return to_record(kernel, configuration.to_string(), worker.measure(request));
 }
 
@@ -73,9 +78,9 @@ const KernelRecord* KernelResult::best() const {
   return best;
 }
 
-double KernelResult::saving_seconds() const {
+double KernelResult::best_seconds() const {
   const KernelRecord* record = best();
-  return record ? default_seconds * (1 - record->ratio.median) : 0;
+  return record ? default_seconds * record->ratio.median : default_seconds;
 }
 
 KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& worker,
@@ -91,9 +96,11 @@ KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& 
     result.from_database = false;
   }
   for (const rewrite::Rule* rule : kernel.rules) {
+    const auto& promising = kernel.promising;
     if (auto known = database.find(kernel.cut_out.signature, form_configuration(*rule))) {
       result.forms.push_back(std::move(*known));
-    } else {
+    } else if (!options.promising_only ||
+               std::find(promising.begin(), promising.end(), rule) != promising.end()) {
       open.push_back(rule);
     }
   }

@@ -20,8 +20,9 @@ struct KernelResult {
 
   /// The fastest form whose interval lies wholly below "as it is"; nullptr when there is none.
   const KernelRecord* best() const;
-  /// Seconds that one execution saves with the best form.
-  double saving_seconds() const;
+  /// Seconds of one execution in the best form, and what that saves.
+  double best_seconds() const;
+  double saving_seconds() const { return default_seconds - best_seconds(); }
 };
 
 /// Text form of the configuration that gives a cut-out's node the rule's form.
@@ -29,11 +30,12 @@ std::string form_configuration(const rewrite::Rule& rule);
 
 struct KernelSearchOptions {
   uint64_t seed = 1;
-  double seconds_per_form = 0.6;   ///< For timing, beside compiling.
+  double seconds_per_form = 0.6;  ///< For timing, beside compiling.
   /// A kernel whose default takes less than this in all its places together keeps its form: nothing
   /// could be gained that a whole program shows.
   double min_total_seconds = 0;
-  double stop_ratio = 2;           ///< Forms slower than this many times the default are given up.
+  bool promising_only = false;  ///< Leave rules untried that seldom win on such nodes.
+  double stop_ratio = 2;        ///< Forms slower than this many times the default are given up.
   std::function<bool()> should_stop;
   /// After each kernel.
   std::function<void(const Kernel&, const KernelResult&)> on_result;

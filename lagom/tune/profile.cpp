@@ -33,8 +33,7 @@ measure::RunReport run(const hlo::Module& module, measure::Worker& worker, uint6
 template <typename Fill>
 hlo::Module make_module(Fill&& fill) {
   hlo::Module module("machine_rate");
-  hlo::Computation* entry =
-      module.add_computation(std::make_unique<hlo::Computation>("main"));
+  hlo::Computation* entry = module.add_computation(std::make_unique<hlo::Computation>("main"));
   module.set_entry(entry);
   hlo::NameTable names(module);
   hlo::Builder builder(module, *entry, names);
@@ -79,10 +78,9 @@ double executions_of(const hlo::Module& module, const hlo::Computation& computat
     for (const auto& i : caller->instructions()) {
       for (const hlo::Computation* called : i->called) {
         if (called != &computation) continue;
-        const double trips =
-            i->opcode == hlo::Opcode::kWhile
-                ? static_cast<double>(hlo::trip_count(*i).value_or(1))
-                : 1;
+        const double trips = i->opcode == hlo::Opcode::kWhile
+                                 ? static_cast<double>(hlo::trip_count(*i).value_or(1))
+                                 : 1;
         total += trips * executions_of(module, *caller);
       }
     }
@@ -99,7 +97,8 @@ Profile profile(const hlo::Module& module, const SearchSpace& space, measure::Wo
   result.machine = measure_machine_rate(worker);
 
   hlo::CostAnalysis costs(module);
-  std::unordered_map<std::string, std::pair<const hlo::Computation*, const hlo::Instruction*>> where;
+  std::unordered_map<std::string, std::pair<const hlo::Computation*, const hlo::Instruction*>>
+      where;
   std::unordered_map<const hlo::Computation*, double> executions;
   for (const auto& computation : module.computations()) {
     executions[computation.get()] = executions_of(module, *computation);

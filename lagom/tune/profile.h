@@ -24,10 +24,10 @@ struct ProfileRow {
   std::string signature;
   std::vector<std::string> instructions;  ///< Where it stands.
   std::string op_name, source;            ///< Of the first.
-  double executions = 0;  ///< Per run of the program: places times trip counts.
-  double seconds = 0;     ///< Of one execution, alone.
-  double flops = 0, bytes = 0;  ///< Of one execution, by the shapes.
-  std::string error;            ///< Why it has no time.
+  double executions = 0;                  ///< Per run of the program: places times trip counts.
+  double seconds = 0;                     ///< Of one execution, alone.
+  double flops = 0, bytes = 0;            ///< Of one execution, by the shapes.
+  std::string error;                      ///< Why it has no time.
 
   double total_seconds() const { return seconds * executions; }
 };

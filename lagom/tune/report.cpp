@@ -72,11 +72,13 @@ class Report {
 
   std::string build() {
     collect_kernels();
-    std::string page = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
-                       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-                       "<title>" + html_escape(r_.program) + " tuned</title><style>" + kStyle +
-                       "</style></head><body><main>";
-    page += headline() + cards() + curve() + decisions() + kernels() + flags() + outputs() + usage();
+    std::string page =
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
+        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+        "<title>" +
+        html_escape(r_.program) + " tuned</title><style>" + kStyle + "</style></head><body><main>";
+    page +=
+        headline() + cards() + curve() + decisions() + kernels() + flags() + outputs() + usage();
     return page + "</main></body></html>\n";
   }
 
@@ -91,11 +93,12 @@ class Report {
     if (is_default()) {
       out += "<p class=\"hero\">1.00x</p><p>No faster form was found: the default is returned.</p>";
     } else {
-      out += "<p class=\"hero\">" + format("%.2fx", r_.speedup()) + "</p><p>faster, 95 % interval [" +
-             format("%.2f", 1 / r_.ratio.high) + ", " + format("%.2f", 1 / r_.ratio.low) + "] over " +
-             std::to_string(r_.ratio.pairs) + " pairs" +
-             (r_.retimed ? ", timed afresh after the search" : ", not timed afresh") + ": " +
-             time_text(r_.default_seconds) + " &rarr; " + time_text(r_.tuned_seconds) + " a run</p>";
+      out += "<p class=\"hero\">" + format("%.2fx", r_.speedup()) +
+             "</p><p>faster, 95 % interval [" + format("%.2f", 1 / r_.ratio.high) + ", " +
+             format("%.2f", 1 / r_.ratio.low) + "] over " + std::to_string(r_.ratio.pairs) +
+             " pairs" + (r_.retimed ? ", timed afresh after the search" : ", not timed afresh") +
+             ": " + time_text(r_.default_seconds) + " &rarr; " + time_text(r_.tuned_seconds) +
+             " a run</p>";
     }
     if (!r_.note.empty()) out += "<p class=\"warn\">" + html_escape(r_.note) + "</p>";
     if (r_.stopped) out += "<p class=\"warn\">The search was stopped before its end.</p>";
@@ -118,9 +121,9 @@ class Report {
                 "distinct kernels measured alone, of " + std::to_string(space_.kernels().size()));
     out += card(format("%.0f s", r_.elapsed_seconds), "search time");
     if (!is_default()) {
-      out += card(time_text(r_.default_compile_seconds) + " &rarr; " +
-                      time_text(r_.tuned_compile_seconds),
-                  "compile time");
+      out += card(
+          time_text(r_.default_compile_seconds) + " &rarr; " + time_text(r_.tuned_compile_seconds),
+          "compile time");
     }
     if (r_.copies_before >= 0) {
       const int64_t change = r_.copies_after - r_.copies_before;
@@ -159,8 +162,9 @@ class Report {
     std::stable_sort(order.begin(), order.end(), [&](const std::string& a, const std::string& b) {
       return saved(a) > saved(b);
     });
-    out += "<div class=\"scroll\"><table><tr><th>Operation</th><th>Decision</th><th class=\"n\">"
-           "Alone, before</th><th class=\"n\">after</th><th class=\"n\">saves in all</th></tr>";
+    out +=
+        "<div class=\"scroll\"><table><tr><th>Operation</th><th>Decision</th><th class=\"n\">"
+        "Alone, before</th><th class=\"n\">after</th><th class=\"n\">saves in all</th></tr>";
     std::map<std::string, std::string> advice;
     for (const std::string& key : order) {
       const auto& group = groups.at(key);
@@ -173,7 +177,8 @@ class Report {
       out += "</span></td><td><code>" + html_escape(decision_text(d.decision)) + "</code></td>";
       if (d.default_seconds > 0) {
         out += "<td class=\"n\">" + time_text(d.default_seconds) + "</td><td class=\"n\">" +
-               time_text(d.seconds) + "</td><td class=\"n\">" + time_text(saved(key)) + "</td></tr>";
+               time_text(d.seconds) + "</td><td class=\"n\">" + time_text(saved(key)) +
+               "</td></tr>";
       } else {
         out += "<td></td><td></td><td></td></tr>";
       }
@@ -241,18 +246,21 @@ class Report {
 
   std::string kernels() const {
     if (lines_.empty()) return "";
-    std::string out = "<h2>Where the time goes</h2><p class=\"dim\">Heavy kernels measured alone, "
-                      "per run of the program";
+    std::string out =
+        "<h2>Where the time goes</h2><p class=\"dim\">Heavy kernels measured alone, "
+        "per run of the program";
     if (r_.machine.flops_per_second > 0) {
       out += "; the machine does " + format("%.0f GFLOP/s", r_.machine.flops_per_second / 1e9) +
              " in a matrix product and moves " +
              format("%.1f GB/s", r_.machine.bytes_per_second / 1e9);
     }
-    out += ". <span class=\"key\"><i style=\"background:var(--before)\"></i>before"
-           "<i style=\"background:var(--after)\"></i>after</span></p>";
-    out += "<div class=\"scroll\"><table><tr><th>Kernel</th><th>Form</th><th class=\"n\">Before</th>"
-           "<th class=\"n\">of the machine</th><th class=\"n\">After</th><th class=\"n\">of the "
-           "machine</th><th></th></tr>";
+    out +=
+        ". <span class=\"key\"><i style=\"background:var(--before)\"></i>before"
+        "<i style=\"background:var(--after)\"></i>after</span></p>";
+    out +=
+        "<div class=\"scroll\"><table><tr><th>Kernel</th><th>Form</th><th class=\"n\">Before</th>"
+        "<th class=\"n\">of the machine</th><th class=\"n\">After</th><th class=\"n\">of the "
+        "machine</th><th></th></tr>";
     const double largest = lines_[0].before * lines_[0].executions;
     constexpr size_t kMaxRows = 30;
     for (size_t i = 0; i < lines_.size() && i < kMaxRows; ++i) {
@@ -262,10 +270,11 @@ class Report {
              "</code>";
       if (line.executions != 1) out += " &times; " + format("%.0f", line.executions);
       out += "<br><span class=\"dim\">" +
-             html_escape(line.source.empty() ? line.op_name : line.source) + "</span></td><td><code>" +
-             html_escape(line.form.empty() ? "as it is" : line.form) + "</code></td>";
-      out += "<td class=\"n\">" + time_text(line.before * line.executions) + "</td><td class=\"n\">" +
-             rate(line, line.before) + "</td><td class=\"n\">" +
+             html_escape(line.source.empty() ? line.op_name : line.source) +
+             "</span></td><td><code>" + html_escape(line.form.empty() ? "as it is" : line.form) +
+             "</code></td>";
+      out += "<td class=\"n\">" + time_text(line.before * line.executions) +
+             "</td><td class=\"n\">" + rate(line, line.before) + "</td><td class=\"n\">" +
              time_text(line.after * line.executions) + "</td><td class=\"n\">" +
              rate(line, line.after) + "</td><td>" +
              bar_pair_html(line.before * line.executions, line.after * line.executions, largest) +
@@ -273,7 +282,8 @@ class Report {
     }
     out += "</table></div>";
     if (lines_.size() > kMaxRows) {
-      out += "<p class=\"dim\">and " + std::to_string(lines_.size() - kMaxRows) + " smaller ones</p>";
+      out +=
+          "<p class=\"dim\">and " + std::to_string(lines_.size() - kMaxRows) + " smaller ones</p>";
     }
     return out;
   }
@@ -293,7 +303,8 @@ class Report {
       if (o.max_abs_difference > 0) worst = std::max(worst, o.relative_error());
     }
     std::string out = "<h2>Results</h2><p>" + std::to_string(r_.outputs.size()) + " output" +
-                      (r_.outputs.size() == 1 ? "" : "s") + " compared with the default's on the "
+                      (r_.outputs.size() == 1 ? "" : "s") +
+                      " compared with the default's on the "
                       "same inputs: ";
     out += identical == r_.outputs.size()
                ? "identical bit for bit.</p>"

@@ -32,11 +32,20 @@ std::string html_escape(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -52,15 +61,14 @@ std::string search_chart_svg(const TuneResult& result) {
   }
   high += 0.06 * (high - low);
   low = std::max(0.0, low - 0.06 * (high - low));
-  const auto x = [&](double seconds) {
-    return kLeft + (kWidth - kLeft - kRight) * seconds / last;
-  };
+  const auto x = [&](double seconds) { return kLeft + (kWidth - kLeft - kRight) * seconds / last; };
   const auto y = [&](double speedup) {
     return kTop + (kHeight - kTop - kBottom) * (high - speedup) / (high - low);
   };
 
-  std::string svg = "<svg viewBox=\"0 0 720 280\" role=\"img\" aria-label=\"Speed-up of every "
-                    "trial over the time of the search\">";
+  std::string svg =
+      "<svg viewBox=\"0 0 720 280\" role=\"img\" aria-label=\"Speed-up of every "
+      "trial over the time of the search\">";
   const double step = nice_step(high - low, 5);
   for (double tick = std::ceil(low / step) * step; tick < high; tick += step) {
     svg += "<line class=\"grid\" x1=\"" + number(kLeft) + "\" x2=\"" + number(kWidth - kRight) +
@@ -76,7 +84,8 @@ std::string search_chart_svg(const TuneResult& result) {
   const double floor = std::min(result.baseline.noise_floor, 0.9);
   svg += "<rect class=\"noise\" x=\"" + number(kLeft) + "\" width=\"" +
          number(kWidth - kLeft - kRight) + "\" y=\"" + number(y(1 + floor)) + "\" height=\"" +
-         number(std::max(1.0, y(1 - floor) - y(1 + floor))) + "\"><title>noise floor</title></rect>";
+         number(std::max(1.0, y(1 - floor) - y(1 + floor))) +
+         "\"><title>noise floor</title></rect>";
 
   std::string path;
   double best = 1;

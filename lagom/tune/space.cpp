@@ -14,7 +14,9 @@ using rewrite::Decision;
 using rewrite::DecisionKind;
 
 /// Fusions keep the compiler's own decisions: their insides are left alone.
-bool is_open(const hlo::Computation& computation) { return !computation.is_fusion; }
+bool is_open(const hlo::Computation& computation) {
+  return !computation.is_fusion;
+}
 
 bool is_configurable(const Instruction& i) {
   switch (i.opcode) {
@@ -92,12 +94,14 @@ void SearchSpace::find_kernels(const hlo::Module& module) {
   for (const auto& computation : module.computations()) {
     if (!is_open(*computation)) continue;
     for (const auto& instruction : computation->instructions()) {
-      std::vector<const rewrite::Rule*> rules;
+      std::vector<const rewrite::Rule*> rules, promising;
       if (options_.forms) {
         for (const rewrite::Rule* rule : rewrite::all_rules()) {
-          const bool allowed = rule->rule_class() != rewrite::RuleClass::kRelaxes ||
-                               options_.allow_inexact;
-          if (allowed && rule->matches(*instruction)) rules.push_back(rule);
+          const bool allowed =
+              rule->rule_class() != rewrite::RuleClass::kRelaxes || options_.allow_inexact;
+          if (!allowed || !rule->matches(*instruction)) continue;
+          rules.push_back(rule);
+          if (rule->is_promising(*instruction)) promising.push_back(rule);
         }
       }
       if (rules.empty() && !is_heavy(instruction->opcode)) continue;
@@ -105,8 +109,11 @@ void SearchSpace::find_kernels(const hlo::Module& module) {
       rewrite::CutOut cut = rewrite::cut_out(*instruction);
       const auto [it, is_new] = by_signature.emplace(cut.signature, kernels_.size());
       if (is_new) {
-        kernels_.push_back({.cut_out = std::move(cut), .opcode = instruction->opcode,
-                            .instructions = {}, .rules = std::move(rules)});
+        kernels_.push_back({.cut_out = std::move(cut),
+                            .opcode = instruction->opcode,
+                            .instructions = {},
+                            .rules = std::move(rules),
+                            .promising = std::move(promising)});
       }
       kernels_[it->second].instructions.push_back(instruction->name);
     }
@@ -122,8 +129,11 @@ void SearchSpace::find_places(const hlo::Module& module) {
     for (const auto& instruction : computation->instructions()) {
       const Instruction& i = *instruction;
       if (options_.layouts && is_configurable(i)) {
-        Decision output{.kind = DecisionKind::kOutputLayout, .instruction = i.name, .operand = 0,
-                        .form = {}, .layout = {}};
+        Decision output{.kind = DecisionKind::kOutputLayout,
+                        .instruction = i.name,
+                        .operand = 0,
+                        .form = {},
+                        .layout = {}};
         layout_places_.push_back({output, i.shape.rank()});
         for (size_t o = 0; o < i.operands.size(); ++o) {
           if (!i.operand(o).shape.is_array() || i.operand(o).shape.rank() < 2) continue;
@@ -136,8 +146,11 @@ void SearchSpace::find_places(const hlo::Module& module) {
       if (options_.barriers && computation.get() == module.entry() && is_fusible(i)) {
         for (size_t o = 0; o < i.operands.size(); ++o) {
           if (!is_fusible(i.operand(o)) || i.operand(o).shape.num_elements() < 1024) continue;
-          barrier_places_.push_back({.kind = DecisionKind::kBarrier, .instruction = i.name,
-                                     .operand = static_cast<int64_t>(o), .form = {}, .layout = {}});
+          barrier_places_.push_back({.kind = DecisionKind::kBarrier,
+                                     .instruction = i.name,
+                                     .operand = static_cast<int64_t>(o),
+                                     .form = {},
+                                     .layout = {}});
         }
       }
     }
@@ -147,8 +160,11 @@ void SearchSpace::find_places(const hlo::Module& module) {
 void SearchSpace::set_form(Configuration& configuration, const Kernel& kernel,
                            const rewrite::Rule* rule) const {
   for (const std::string& name : kernel.instructions) {
-    Decision decision{.kind = DecisionKind::kForm, .instruction = name, .operand = 0,
-                      .form = rule ? std::string(rule->name()) : "", .layout = {}};
+    Decision decision{.kind = DecisionKind::kForm,
+                      .instruction = name,
+                      .operand = 0,
+                      .form = rule ? std::string(rule->name()) : "",
+                      .layout = {}};
     if (rule == nullptr) {
       configuration.remove(decision);
     } else {

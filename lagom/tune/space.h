@@ -25,8 +25,9 @@ struct SpaceOptions {
 struct Kernel {
   rewrite::CutOut cut_out;
   hlo::Opcode opcode;
-  std::vector<std::string> instructions;   ///< Names in the program, in order.
-  std::vector<const rewrite::Rule*> rules; ///< The forms it can take; "as it is" not among them.
+  std::vector<std::string> instructions;    ///< Names in the program, in order.
+  std::vector<const rewrite::Rule*> rules;  ///< The forms it can take; "as it is" not among them.
+  std::vector<const rewrite::Rule*> promising;  ///< Those that a survey found to win on such nodes.
 };
 
 /// The configurations of one program: which decisions can be taken where.
@@ -48,8 +49,8 @@ class SearchSpace {
     return flag_choices_;
   }
 
-  /// Changes one thing at random: a kernel's form, a layout, a barrier or a flag. Returns false when
-  /// the space has no choice at all.
+  /// Changes one thing at random: a kernel's form, a layout, a barrier or a flag. Returns false
+  /// when the space has no choice at all.
   bool mutate(rewrite::Configuration& configuration, std::mt19937_64& random) const;
 
   /// Number of independent choices (kernels with rules, layout places, barrier edges, flags).

@@ -81,7 +81,7 @@ struct TuneResult {
   std::vector<measure::OutputComparison> outputs;  ///< Tuned against default.
   double default_compile_seconds = 0, tuned_compile_seconds = 0;
 
-  std::deque<Trial> trials;  ///< A deque: references stay good while a search appends.
+  std::deque<Trial> trials;           ///< A deque: references stay good while a search appends.
   std::vector<KernelResult> kernels;  ///< By SearchSpace order; those that were reached.
   std::vector<DecisionReport> decisions;
   MachineRate machine;

@@ -77,7 +77,10 @@ struct SmallFloat {
   }
 
   uint32_t encode(double value) const {
-    if (std::isnan(value)) return nan();
+    if (std::isnan(value)) {
+      const bool has_signed_nan = specials == Specials::kIeee || specials == Specials::kOnlyNan;
+      return nan() | (has_signed_nan && std::signbit(value) ? sign_bit() : 0);
+    }
     if (specials == Specials::kPower) {
       if (!(value > 0)) return 0;
       const double power = std::nearbyint(std::log2(value)) + bias;

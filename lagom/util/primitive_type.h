@@ -5,8 +5,7 @@
 
 namespace lagom {
 
-/// Element types of arrays by XLA's PrimitiveType numbers, for the code that handles raw values
-/// and no HLO.
+/// XLA's PrimitiveType; the values are the numbers used on the wire.
 enum class PrimitiveType : int32_t {
   kInvalid = 0,
   kPred = 1,
@@ -21,6 +20,8 @@ enum class PrimitiveType : int32_t {
   kF16 = 10,
   kF32 = 11,
   kF64 = 12,
+  kTuple = 13,   ///< This, opaque, token and buffer are no array types.
+  kOpaque = 14,
   kC64 = 15,
   kBF16 = 16,
   kToken = 17,
@@ -40,7 +41,9 @@ enum class PrimitiveType : int32_t {
   kU1 = 31,
   kF4E2M1FN = 32,
   kF8E8M0FNU = 33,
+  kBuffer = 34,
 };
+inline constexpr int kNumPrimitiveTypes = 35;
 
 enum class NumberKind { kNone, kPred, kSigned, kUnsigned, kFloat, kComplex };
 

@@ -37,6 +37,25 @@ TEST(ConfigurationTest, TextFormIsSortedAndReadsBack) {
   EXPECT_TRUE(std::holds_alternative<std::string>(configuration.flags.at("xla_c")));
 }
 
+TEST(ConfigurationTest, FlagsWithBlanksOrQuotesReadBack) {
+  for (const char* value : {"", "  leading", "trailing ", "\"quoted\"", "\"", "true", "1e5"}) {
+    Configuration configuration;
+    configuration.flags["f"] = std::string(value);
+    EXPECT_EQ(parse(configuration.to_string()), configuration) << "'" << value << "'";
+  }
+}
+
+TEST(ConfigurationTest, AnInstructionMayHaveAnyName) {
+  for (const char* name : {"flag", "form", "x.1", "#x", "%x", "_"}) {
+    Configuration configuration;
+    configuration.set({.kind = DecisionKind::kBarrier, .instruction = name, .operand = 1});
+    EXPECT_EQ(parse(configuration.to_string()), configuration) << configuration.to_string();
+  }
+  EXPECT_EQ(parse("%flag barrier 0\n").decisions.at(0).instruction, "flag");
+  EXPECT_EQ(parse("%x barrier 0\n"), parse("x barrier 0\n"));
+  EXPECT_TRUE(parse("  # a comment behind blanks\n").is_default());
+}
+
 TEST(ConfigurationTest, OneDecisionPerPlace) {
   Configuration configuration = parse("conv form im2col_dot\nconv form depthwise_taps\n");
   ASSERT_EQ(configuration.decisions.size(), 1u);
@@ -61,6 +80,8 @@ TEST(ConfigurationTest, BrokenTextNamesItsLine) {
   EXPECT_THAT(error_of("d operand-layout x {0}"), HasSubstr("expected an operand number"));
   EXPECT_THAT(error_of("d barrier 0 1"), HasSubstr("expected the end of the line"));
   EXPECT_THAT(error_of("d form"), HasSubstr("the name of a rule"));
+  // The name would lose its last character when written and read again.
+  EXPECT_THAT(error_of("d form c\r "), HasSubstr("line 1: a control character"));
 }
 
 TEST(ApplyTest, DefaultConfigurationChangesNothing) {

@@ -1,0 +1,189 @@
+#include "lagom/tune/graph_level.h"
+
+#include <algorithm>
+#include <set>
+
+namespace lagom::tune {
+namespace {
+
+using rewrite::Configuration;
+
+/// Places that a kernel's form changes.
+double num_places(const SearchSession& session, const KernelResult& kernel) {
+  return static_cast<double>(session.space().kernels()[kernel.kernel].instructions.size());
+}
+
+class Composer {
+ public:
+  explicit Composer(SearchSession& session) : session_(session) {}
+
+  void compose() {
+    const auto& kernels = session_.result().kernels;
+    std::vector<size_t> winners, large;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      if (kernels[k].best() == nullptr) continue;
+      winners.push_back(k);
+      const double saving = kernels[k].saving_seconds() * num_places(session_, kernels[k]);
+      if (saving > 0.01 * session_.result().default_seconds) large.push_back(k);
+    }
+    add_unmeasured();
+    if (winners.empty() && unmeasured_.decisions.empty()) {
+      if (!kernels.empty()) session_.report("search", "no kernel is faster in another form");
+      return;
+    }
+    if (!unmeasured_.decisions.empty()) {
+      // There was no time for some kernels: their promising forms get a chance in the whole.
+      measure(winners);
+      if (winners.empty()) return;
+    }
+    unmeasured_.decisions.clear();
+    const std::vector<size_t> sound = compose_sound(winners);
+    // Small gains are often noise, and a form can spoil a fusion: the large ones by themselves.
+    std::erase_if(
+        large, [&](size_t k) { return std::find(sound.begin(), sound.end(), k) == sound.end(); });
+    if (!large.empty() && large.size() < sound.size()) measure(large);
+  }
+
+ private:
+  /// Measures the whole; when it is wrong or fails, finds the part that is sound and measures that.
+  std::vector<size_t> compose_sound(const std::vector<size_t>& winners) {
+    const Trial* trial = measure(winners);
+    if (trial == nullptr || trial->failure == measure::FailureKind::kNone || session_.stopped()) {
+      return winners;
+    }
+    std::vector<size_t> kept;
+    keep_sound(winners, kept);
+    if (!kept.empty()) measure(kept);
+    return kept;
+  }
+
+  const Trial* measure(const std::vector<size_t>& winners) {
+    if (!session_.trials_left() || session_.stopped()) return nullptr;
+    return &session_.try_configuration(with_forms(winners), "greedy", session_.search_timing());
+  }
+
+  void add_unmeasured() {
+    std::set<size_t> measured;
+    for (const KernelResult& kernel : session_.result().kernels) measured.insert(kernel.kernel);
+    const auto& kernels = session_.space().kernels();
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      if (measured.contains(i) || kernels[i].promising.empty()) continue;
+      session_.space().set_form(unmeasured_, kernels[i], kernels[i].promising.front());
+    }
+  }
+
+  Configuration with_forms(const std::vector<size_t>& winners) const {
+    Configuration configuration = unmeasured_;
+    for (const size_t k : winners) {
+      const KernelResult& kernel = session_.result().kernels[k];
+      const std::string rule =
+          Configuration::from_string(kernel.best()->configuration).decisions.at(0).form;
+      session_.space().set_form(configuration, session_.space().kernels()[kernel.kernel],
+                                rewrite::find_rule(rule));
+    }
+    return configuration;
+  }
+
+  void keep_sound(const std::vector<size_t>& part, std::vector<size_t>& kept) {
+    if (part.empty() || session_.past(0.75)) return;
+    const Trial* trial = measure(part);
+    if (trial == nullptr) return;
+    if (trial->failure == measure::FailureKind::kNone) {
+      kept.insert(kept.end(), part.begin(), part.end());
+      return;
+    }
+    if (part.size() == 1) return;
+    const auto middle = part.begin() + static_cast<std::ptrdiff_t>(part.size() / 2);
+    keep_sound({part.begin(), middle}, kept);
+    keep_sound({middle, part.end()}, kept);
+  }
+
+  SearchSession& session_;
+  Configuration unmeasured_;  ///< Promising forms of kernels that were not measured.
+};
+
+Configuration random_configuration(SearchSession& session) {
+  Configuration configuration;
+  std::geometric_distribution<int> extra(0.2);
+  const int count = 1 + extra(session.random());
+  for (int i = 0; i < count; ++i) session.space().mutate(configuration, session.random());
+  return configuration;
+}
+
+/// A child of two of the fastest, changed in one or two places.
+Configuration offspring(SearchSession& session) {
+  std::vector<const Trial*> parents = session.measured_trials();
+  if (parents.empty()) return random_configuration(session);
+  parents.resize(std::min<size_t>(parents.size(), 6));
+  std::mt19937_64& random = session.random();
+  std::uniform_int_distribution<size_t> pick(0, parents.size() - 1);
+  // The better of two draws: selection pressure without losing variety.
+  const size_t first = pick(random), second = pick(random);
+  const Trial& mother = *parents[std::min(first, second)];
+  const Trial& father = *parents[pick(random)];
+  Configuration child = mother.configuration;
+  std::bernoulli_distribution coin(0.5);
+  const SearchSpace& space = session.space();
+  for (const Kernel& kernel : space.kernels()) {
+    if (!kernel.rules.empty() && coin(random)) {
+      space.set_form(child, kernel, space.form_of(father.configuration, kernel));
+    }
+  }
+  const int changes = coin(random) ? 1 : 2;
+  for (int i = 0; i < changes; ++i) space.mutate(child, random);
+  return child;
+}
+
+}  // namespace
+
+void compose_winners(SearchSession& session) {
+  Composer(session).compose();
+}
+
+void take_back_forms(SearchSession& session) {
+  std::vector<std::pair<double, size_t>> order;
+  for (const KernelResult& kernel : session.result().kernels) {
+    if (kernel.best() == nullptr) continue;
+    order.emplace_back(kernel.saving_seconds() * num_places(session, kernel), kernel.kernel);
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [saving, index] : order) {
+    // A form that saves a large share alone is not what loses in place.
+    if (saving > 0.1 * session.result().default_seconds) break;
+    if (session.past(0.72) || !session.trials_left()) return;
+    Configuration without = session.best_configuration();
+    const Configuration best = without;
+    session.space().set_form(without, session.space().kernels()[index], nullptr);
+    if (without == best) continue;
+    session.try_configuration(without, "take back", session.search_timing());
+  }
+}
+
+void try_flags(SearchSession& session) {
+  for (const auto& [name, value] : session.space().flag_choices()) {
+    if (session.past(0.76) || !session.trials_left()) return;
+    if (session.dropped_flags().contains(name)) continue;
+    Configuration configuration = session.best_configuration();
+    configuration.flags[name] = value;
+    session.try_configuration(configuration, "flag", session.search_timing());
+  }
+}
+
+void explore(SearchSession& session, bool genetic) {
+  constexpr int kMaxBarren = 200;
+  int barren = 0;
+  while (!session.past(0.8) && session.trials_left() && barren < kMaxBarren) {
+    Configuration configuration = genetic ? offspring(session) : random_configuration(session);
+    for (const std::string& flag : session.dropped_flags()) configuration.flags.erase(flag);
+    // A space so small that everything was tried ends the search.
+    if (configuration.is_default() || session.was_tried(configuration)) {
+      ++barren;
+      continue;
+    }
+    barren = 0;
+    session.try_configuration(configuration, genetic ? "genetic" : "random",
+                              session.search_timing());
+  }
+}
+
+}  // namespace lagom::tune

@@ -1,0 +1,165 @@
+#include "lagom/tune/kernel_level.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <unordered_map>
+
+#include "lagom/hlo/cost_analysis.h"
+
+namespace lagom::tune {
+namespace {
+
+using rewrite::Configuration;
+
+class KernelLevel {
+ public:
+  explicit KernelLevel(SearchSession& session) : session_(session) {}
+
+  void search_kernels() {
+    Database database(session_.options().database, session_.device_key());
+    KernelSearchOptions kernel_options;
+    kernel_options.seed = session_.options().seed;
+    kernel_options.should_stop = session_.options().should_stop;
+    kernel_options.min_total_seconds = 0.004 * session_.result().default_seconds;
+    kernel_options.promising_only = true;
+    const std::vector<size_t> order = kernel_order();
+    for (const size_t index : order) {
+      if (!session_.space().kernels()[index].promising.empty() &&
+          !time_kernel(index, database, kernel_options)) {
+        return;
+      }
+    }
+    kernel_options.promising_only = false;
+    kernel_options.min_total_seconds = 0.01 * session_.result().default_seconds;
+    for (const size_t index : order) {
+      const Kernel& kernel = session_.space().kernels()[index];
+      if (kernel.rules.size() == kernel.promising.size() || is_near_limit(index)) continue;
+      if (!time_kernel(index, database, kernel_options)) return;
+    }
+  }
+
+ private:
+  /// False when there is no time for it.
+  bool time_kernel(size_t index, Database& database, const KernelSearchOptions& kernel_options) {
+    if (session_.past(0.6)) {
+      session_.report("kernels", "the time for kernels is used up; the others stay as they are");
+      return false;
+    }
+    const Kernel& kernel = session_.space().kernels()[index];
+    KernelResult kernel_result =
+        search_kernel(kernel, index, session_.kernel_worker(), database, kernel_options);
+    // A program has many small kernels that stay as they are: only the others are news.
+    const double total =
+        kernel_result.default_seconds * static_cast<double>(kernel.instructions.size());
+    if (kernel_result.best() != nullptr || !kernel_result.error.empty() ||
+        total > 0.01 * session_.result().default_seconds) {
+      session_.report("kernels", describe_kernel(kernel, kernel_result));
+    }
+    if (KernelResult* earlier = find_kernel(index)) {
+      *earlier = std::move(kernel_result);
+    } else {
+      session_.result().kernels.push_back(std::move(kernel_result));
+    }
+    return true;
+  }
+
+  KernelResult* find_kernel(size_t index) {
+    const auto it = std::find_if(session_.result().kernels.begin(), session_.result().kernels.end(),
+                                 [&](const KernelResult& k) { return k.kernel == index; });
+    return it == session_.result().kernels.end() ? nullptr : &*it;
+  }
+
+  /// A kernel whose best form runs near the machine's rate, or takes next to nothing of the
+  /// program, has little left to gain.
+  bool is_near_limit(size_t index) {
+    const KernelResult* known = find_kernel(index);
+    if (known == nullptr) return false;
+    const Kernel& kernel = session_.space().kernels()[index];
+    const double best = known->best_seconds();
+    if (best * static_cast<double>(kernel.instructions.size()) <
+        0.01 * session_.result().default_seconds) {
+      return true;
+    }
+    if (session_.result().machine.flops_per_second <= 0 ||
+        session_.result().machine.bytes_per_second <= 0)
+      return false;
+    hlo::CostAnalysis costs(kernel.cut_out.module);
+    const hlo::Cost cost = costs.total();
+    const double bound =
+        std::max(cost.flops / session_.result().machine.flops_per_second,
+                 cost.bytes_accessed() / session_.result().machine.bytes_per_second);
+    return best < 1.6 * bound;
+  }
+
+  static std::string describe_kernel(const Kernel& kernel, const KernelResult& kernel_result) {
+    const KernelRecord* best = kernel_result.best();
+    std::string text = std::string(hlo::opcode_name(kernel.opcode)) + " " + kernel.instructions[0];
+    if (kernel.instructions.size() > 1) {
+      text += " and " + std::to_string(kernel.instructions.size() - 1) + " like it";
+    }
+    text += ": " + milliseconds_text(kernel_result.default_seconds);
+    if (!kernel_result.error.empty()) {
+      text += ", cannot be measured alone: " + kernel_result.error;
+    } else if (best != nullptr) {
+      const Configuration form = Configuration::from_string(best->configuration);
+      text += " -> " + milliseconds_text(kernel_result.best_seconds()) + " as " +
+              form.decisions.at(0).form;
+    } else {
+      text += ", as it is";
+    }
+    return text + (kernel_result.from_database ? " (known)" : "");
+  }
+
+  /// Kernels with forms to try, those with the most work in all their places first.
+  std::vector<size_t> kernel_order() const {
+    hlo::CostAnalysis costs(session_.module());
+    std::unordered_map<std::string, const hlo::Instruction*> by_name;
+    for (const auto& computation : session_.module().computations()) {
+      for (const auto& i : computation->instructions()) by_name[i->name] = i.get();
+    }
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t i = 0; i < session_.space().kernels().size(); ++i) {
+      const Kernel& kernel = session_.space().kernels()[i];
+      if (kernel.rules.empty()) continue;
+      const hlo::Cost cost = costs.of(*by_name.at(kernel.instructions[0]));
+      double weight =
+          (cost.flops + cost.bytes_accessed()) * static_cast<double>(kernel.instructions.size());
+      // Compilers run grouped convolutions as plain loops more often than not, and the gradients of
+      // grouped ones as if every pair of groups mattered.
+      const hlo::Attributes& a = by_name.at(kernel.instructions[0])->attributes;
+      if (a.feature_group_count > 1) weight *= 30;
+      weight *= static_cast<double>(a.batch_group_count);
+      order.emplace_back(-weight, i);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<size_t> indices;
+    for (const auto& [weight, i] : order) indices.push_back(i);
+    return indices;
+  }
+
+  SearchSession& session_;
+};
+
+}  // namespace
+
+void search_kernels(SearchSession& session) {
+  KernelLevel(session).search_kernels();
+}
+
+void time_other_kernels(SearchSession& session) {
+  std::set<size_t> known;
+  for (const KernelResult& kernel : session.result().kernels) known.insert(kernel.kernel);
+  Database database(session.options().database, session.device_key());
+  KernelSearchOptions kernel_options;
+  kernel_options.seed = session.options().seed;
+  kernel_options.should_stop = session.options().should_stop;
+  kernel_options.min_total_seconds = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < session.space().kernels().size() && !session.past(0.78); ++i) {
+    if (known.contains(i)) continue;
+    session.result().kernels.push_back(search_kernel(
+        session.space().kernels()[i], i, session.kernel_worker(), database, kernel_options));
+  }
+}
+
+}  // namespace lagom::tune

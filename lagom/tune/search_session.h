@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <random>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "lagom/tune/tuner.h"
+
+namespace lagom::tune {
+
+/// What the steps of one search share: the program and its space, the two workers (one holds the
+/// program's default, the other kernels'), time, reports, and the trials so far.
+class SearchSession {
+ public:
+  SearchSession(const hlo::Module& module, const SearchSpace& space, const TuneOptions& options);
+
+  const hlo::Module& module() const { return module_; }
+  const SearchSpace& space() const { return space_; }
+  const TuneOptions& options() const { return options_; }
+  measure::Worker& program_worker() { return program_worker_; }
+  measure::Worker& kernel_worker() { return kernel_worker_; }
+  std::mt19937_64& random() { return random_; }
+  TuneResult& result() { return result_; }
+  const TuneResult& result() const { return result_; }
+
+  /// Time of the search, without what was spent waiting for others to finish their timing.
+  double elapsed() const;
+  bool stopped() const { return options_.should_stop && options_.should_stop(); }
+  /// True when this share of the budget is used up, or the caller wants to stop.
+  bool past(double share) const;
+  bool trials_left() const;
+  void report(const std::string& phase, const std::string& text) const;
+
+  /// Compiles, runs and times the default on healthy inputs. Throws SystemError when it does not
+  /// run.
+  void load_baseline();
+
+  /// The default, or the program with these decisions, as the worker takes it.
+  measure::Program program(const rewrite::Configuration& configuration = {}) const;
+
+  /// Measures one configuration on the whole program. A known one is not measured again unless
+  /// `fresh`, which also keeps the comparison of its outputs.
+  const Trial& try_configuration(const rewrite::Configuration& configuration,
+                                 const std::string& origin, const measure::TimingOptions& timing,
+                                 bool fresh = false);
+  bool was_tried(const rewrite::Configuration& configuration) const {
+    return tried_.contains(configuration.to_string());
+  }
+  const std::vector<measure::OutputComparison>& outputs_of(
+      const rewrite::Configuration& configuration) const;
+
+  /// The fastest candidate so far; nullptr when none was measured to the end.
+  const Trial* best_trial() const;
+  /// Its configuration, or the default's when nothing was faster.
+  rewrite::Configuration best_configuration() const;
+  /// Trials that were measured to the end, fastest first.
+  std::vector<const Trial*> measured_trials() const;
+
+  /// For candidates during the search.
+  measure::TimingOptions search_timing() const;
+  /// Programs that take so long that the usual number of pairs would eat the budget.
+  bool is_slow() const { return result_.default_seconds > 0.5; }
+
+  /// Flags that the compiler did not know.
+  const std::set<std::string>& dropped_flags() const { return dropped_flags_; }
+  /// What must not be mixed in the database: platform, versions, CPUs.
+  std::string device_key() const;
+
+ private:
+  measure::WorkerOptions worker_options() const;
+  std::string describe_trial(const Trial& trial) const;
+
+  const hlo::Module& module_;
+  const SearchSpace& space_;
+  const TuneOptions& options_;
+  std::chrono::steady_clock::time_point start_;
+  std::mt19937_64 random_;
+  measure::Worker program_worker_, kernel_worker_;
+  std::unordered_map<std::string, size_t> tried_;
+  std::unordered_map<std::string, std::vector<measure::OutputComparison>> finalist_outputs_;
+  std::set<std::string> dropped_flags_;
+  TuneResult result_;
+};
+
+/// "12.3 %", "2.41x", "0.52 ms": for reports and notes.
+std::string percent_text(double share);
+std::string factor_text(double factor);
+std::string milliseconds_text(double seconds);
+
+}  // namespace lagom::tune

@@ -1,0 +1,151 @@
+#include "lagom/tune/tuner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "lagom/hlo/text_reader.h"
+#include "lagom/util/error.h"
+#include "tests/testing/command.h"
+#include "tests/testing/plugins.h"
+
+// Whole searches on small programs, with a real compiler.
+namespace lagom::tune {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TunerTest : public ::testing::Test {
+ protected:
+  TunerTest() {
+    options_.worker.plugin = testing::plugin_path();
+    options_.budget_seconds = 0;
+    setenv("LAGOM_LOCK_DIR", (folder_ / "locks").c_str(), 1);
+  }
+  ~TunerTest() override { unsetenv("LAGOM_LOCK_DIR"); }
+
+  TuneResult run(const std::string& text) {
+    const hlo::Module module = hlo::read_hlo_text(text, "t");
+    const SearchSpace space(module, options_.space);
+    return tune(module, space, options_);
+  }
+
+  testing::TemporaryFolder folder_;
+  TuneOptions options_;
+};
+
+const std::string kAdd =
+    "HloModule add\nENTRY e { a = f32[64]{0} parameter(0)  ROOT s = f32[64]{0} add(a, a) }\n";
+
+std::string depthwise(const std::string& rest) {
+  return R"(HloModule m
+ENTRY e {
+  x = f32[1,24,24,32]{3,2,1,0} parameter(0)
+  k = f32[3,3,1,32]{3,2,1,0} parameter(1)
+  c = f32[1,24,24,32]{3,2,1,0} convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=32
+)" + rest +
+         "}\n";
+}
+
+TEST_F(TunerTest, AProgramWithoutRulesReturnsTheDefaultWithANote) {
+  options_.max_trials = 5;
+  options_.space = {.forms = true, .layouts = false, .barriers = false, .flags = false};
+
+  const TuneResult result = run(kAdd);
+
+  EXPECT_TRUE(result.configuration.is_default());
+  EXPECT_TRUE(result.trials.empty());
+  EXPECT_THAT(result.note, HasSubstr("no candidate was faster than the default"));
+  EXPECT_EQ(result.speedup(), 1);
+  EXPECT_GT(result.default_seconds, 0);
+  EXPECT_FALSE(result.stopped);
+}
+
+TEST_F(TunerTest, TrialsAreLimited) {
+  for (const Strategy strategy : {Strategy::kRandom, Strategy::kGenetic}) {
+    options_.strategy = strategy;
+    options_.max_trials = 3;
+    options_.budget_seconds = 5;
+
+    const TuneResult result = run(depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} add(c, x)\n"));
+
+    // The finalists, three at most, are timed once more.
+    const auto searched =
+        std::count_if(result.trials.begin(), result.trials.end(),
+                      [](const Trial& trial) { return trial.origin != "final"; });
+    EXPECT_LE(searched, 3) << strategy_name(strategy);
+    EXPECT_GE(searched, 1) << strategy_name(strategy);
+    EXPECT_LE(result.trials.size(), 6u) << strategy_name(strategy);
+  }
+}
+
+TEST_F(TunerTest, ABudgetIsKeptWithinReason) {
+  options_.budget_seconds = 4;
+  const auto start = std::chrono::steady_clock::now();
+
+  const TuneResult result = run(depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} add(c, x)\n"));
+
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took.count(), 12);
+  EXPECT_FALSE(result.trials.empty());
+}
+
+TEST_F(TunerTest, WrongNumbersNeverWin) {
+  // What a form changes in the last bits is magnified until it is all there is.
+  options_.budget_seconds = 6;
+  options_.space = {.forms = true, .layouts = false, .barriers = false, .flags = false};
+
+  const TuneResult result = run(depthwise(R"(
+  huge = f32[] constant(1e+12)
+  h = f32[1,24,24,32]{3,2,1,0} broadcast(huge), dimensions={}
+  m = f32[1,24,24,32]{3,2,1,0} multiply(c, h)
+  ROOT s = f32[1,24,24,32]{3,2,1,0} sine(m)
+)"));
+
+  const auto wrong = [](const Trial& trial) {
+    return trial.failure == measure::FailureKind::kWrongNumbers && !trial.measured;
+  };
+  EXPECT_TRUE(std::any_of(result.trials.begin(), result.trials.end(), wrong));
+  EXPECT_TRUE(std::all_of(result.trials.begin(), result.trials.end(), wrong));
+  EXPECT_TRUE(result.configuration.is_default());
+  EXPECT_THAT(result.note, HasSubstr("outputs are a weak check here"));
+}
+
+TEST_F(TunerTest, AStopReturnsWhatWasReached) {
+  int events = 0;
+  options_.on_event = [&](const TuneEvent& event) { events += event.phase == "search"; };
+  options_.should_stop = [&] { return events >= 2; };
+
+  const TuneResult result = run(depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} add(c, x)\n"));
+
+  EXPECT_TRUE(result.stopped);
+  EXPECT_GE(result.trials.size(), 1u);
+  EXPECT_LE(result.trials.size(), 3u);
+}
+
+TEST_F(TunerTest, ADefaultThatCannotRunIsAnError) {
+  try {
+    run("HloModule m\nENTRY e { a = f32[4]{0} parameter(0)\n"
+        "  ROOT c = f32[4]{0} custom-call(a), custom_call_target=\"no_such_target\" }\n");
+    FAIL() << "accepted";
+  } catch (const SystemError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("no_such_target"));
+  }
+}
+
+TEST_F(TunerTest, InputsThatCannotBeMadeAreAnError) {
+  EXPECT_THROW(run("HloModule m\nENTRY e { ROOT t = token[] parameter(0) }\n"),
+               std::invalid_argument);
+}
+
+TEST(StrategyTest, NamesReadBack) {
+  for (const Strategy s : {Strategy::kGreedy, Strategy::kRandom, Strategy::kGenetic}) {
+    EXPECT_EQ(strategy_from_name(strategy_name(s)), s);
+  }
+  EXPECT_THROW(strategy_from_name("annealing"), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace lagom::tune
