@@ -23,7 +23,8 @@ const std::string& large_text(size_t instructions) {
   static std::map<size_t, std::string> texts;
   std::string& text = texts[instructions];
   if (!text.empty()) return text;
-  const Module module = read_module_file(LAGOM_SOURCE_DIR "/data/programs/bart_b1_32_train.hlo.pb.gz");
+  const Module module =
+      read_module_file(LAGOM_SOURCE_DIR "/data/programs/bart_b1_32_train.hlo.pb.gz");
   for (size_t copy = 0; copy * module.num_instructions() < instructions; ++copy) {
     Module renamed = module.clone();
     for (const auto& computation : renamed.computations()) {
@@ -49,7 +50,9 @@ const Module& large_module(size_t instructions) {
 }
 
 /// LAGOM_BENCH_HLO: a file to compare readers on (benchmarks/peers/hlo_text_peer.py).
-const char* file_to_read() { return std::getenv("LAGOM_BENCH_HLO"); }
+const char* file_to_read() {
+  return std::getenv("LAGOM_BENCH_HLO");
+}
 
 void BM_ReadHloFile(benchmark::State& state) {
   const std::string bytes = read_file(file_to_read());
@@ -63,9 +66,10 @@ void BM_ReadHloFile(benchmark::State& state) {
   state.counters["instructions"] = static_cast<double>(instructions);
 }
 
-const bool kHasFile = file_to_read() != nullptr &&
-                      benchmark::RegisterBenchmark("BM_ReadHloFile", BM_ReadHloFile)
-                              ->Unit(benchmark::kMillisecond) != nullptr;
+const bool kHasFile =
+    file_to_read() != nullptr &&
+    benchmark::RegisterBenchmark("BM_ReadHloFile", BM_ReadHloFile)->Unit(benchmark::kMillisecond) !=
+        nullptr;
 
 void BM_ReadHloText(benchmark::State& state) {
   const std::string& text = large_text(static_cast<size_t>(state.range(0)));
@@ -78,7 +82,11 @@ void BM_ReadHloText(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(instructions));
 }
-BENCHMARK(BM_ReadHloText)->ArgName("instructions")->Arg(2400)->Arg(40000)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReadHloText)
+    ->ArgName("instructions")
+    ->Arg(2400)
+    ->Arg(40000)
+    ->Unit(benchmark::kMillisecond);
 
 void BM_ReadHloProto(benchmark::State& state) {
   const Module& module = large_module(static_cast<size_t>(state.range(0)));
@@ -90,7 +98,11 @@ void BM_ReadHloProto(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes.size()));
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(module.num_instructions()));
 }
-BENCHMARK(BM_ReadHloProto)->ArgName("instructions")->Arg(2400)->Arg(40000)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReadHloProto)
+    ->ArgName("instructions")
+    ->Arg(2400)
+    ->Arg(40000)
+    ->Unit(benchmark::kMillisecond);
 
 void BM_WriteHloText(benchmark::State& state) {
   const Module& module = large_module(40000);

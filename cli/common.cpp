@@ -8,6 +8,7 @@
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/verifier.h"
 #include "lagom/measure/machine.h"
+#include "lagom/tune/input_roles.h"
 #include "lagom/util/error.h"
 
 namespace lagom::cli {
@@ -50,7 +51,8 @@ measure::WorkerOptions DeviceArguments::worker_options() const {
 namespace {
 
 bool has_elided(const hlo::Literal& literal) {
-  return literal.elided || std::any_of(literal.elements.begin(), literal.elements.end(), has_elided);
+  return literal.elided ||
+         std::any_of(literal.elements.begin(), literal.elements.end(), has_elided);
 }
 
 hlo::Literal filled(const hlo::Shape& shape) {
@@ -76,11 +78,17 @@ hlo::Module load_program(const std::string& path, bool fill_elided) {
   hlo::verify(module, path);
   if (module.is_scheduled) {
     // XLA aborts on a schedule that its own passes would have to change.
-    std::fprintf(stderr,
-                 "note: %s is a compiler's output (scheduled); what a compiler made need not compile "
-                 "again\n",
-                 path.c_str());
+    std::fprintf(
+        stderr,
+        "note: %s is a compiler's output (scheduled); what a compiler made need not compile "
+        "again\n",
+        path.c_str());
     module.is_scheduled = false;
+  }
+  try {
+    tune::input_specs(module);
+  } catch (const std::invalid_argument& error) {
+    throw FormatError(path, "", error.what());
   }
   // A run that must not spend its inputs cannot keep such a promise; "may" lets XLA copy.
   for (hlo::InputOutputAlias& alias : module.input_output_aliases) alias.must_alias = false;

@@ -23,10 +23,11 @@ struct DeviceArguments {
 /// For options that take a time: a finite number above 0.
 CLI::Validator positive_seconds();
 
-/// Reads and verifies a program. Constants whose values the text left out ({...}) are refused, or
-/// with `fill_elided` get zeros (integers) and ones (floats), with a note on stderr. Outputs that
-/// must take over an input's memory only may do so in what is returned, and there is no schedule:
-/// neither holds for a program that is run again and again, or changed.
+/// Reads and verifies a program for which inputs can be made. Constants whose values the text left
+/// out ({...}) are refused, or with `fill_elided` get zeros (integers) and ones (floats), with a
+/// note on stderr. Outputs that must take over an input's memory only may do so in what is
+/// returned, and there is no schedule: neither holds for a program that is run again and again, or
+/// changed.
 hlo::Module load_program(const std::string& path, bool fill_elided = false);
 /// The option that asks for it.
 void add_fill_elided(CLI::App& command, bool& fill_elided);

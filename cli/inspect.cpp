@@ -56,9 +56,9 @@ Inspection inspect_module(const hlo::Module& module, const std::string& path) {
     for (const auto& i : computation->instructions()) {
       ++info.opcodes[std::string(hlo::opcode_name(i->opcode))];
       const bool ranked = i->shape.is_array() && i->shape.rank() >= 2;
-      info.configurable += ranked && (i->opcode == hlo::Opcode::kConvolution ||
-                                      i->opcode == hlo::Opcode::kDot ||
-                                      i->opcode == hlo::Opcode::kReshape);
+      info.configurable +=
+          ranked && (i->opcode == hlo::Opcode::kConvolution || i->opcode == hlo::Opcode::kDot ||
+                     i->opcode == hlo::Opcode::kReshape);
       if (i->opcode == hlo::Opcode::kConstant && i->literal) {
         info.constant_bytes = hlo::saturating_add(info.constant_bytes, i->shape.size_bytes());
         info.elided += i->literal->elided;
@@ -114,11 +114,10 @@ ordered_json to_json(const std::string& path, hlo::FileKind kind, const Inspecti
 }
 
 void print(const std::string& path, hlo::FileKind kind, const Inspection& info) {
-  std::printf("%s: %s, module %s\n", path.c_str(),
-              std::string(hlo::file_kind_name(kind)).c_str(), info.name.c_str());
-  std::printf("  %zu instructions in %zu computations%s%s\n", info.instructions,
-              info.computations, info.is_scheduled ? ", scheduled" : "",
-              info.aliases ? ", donates inputs" : "");
+  std::printf("%s: %s, module %s\n", path.c_str(), std::string(hlo::file_kind_name(kind)).c_str(),
+              info.name.c_str());
+  std::printf("  %zu instructions in %zu computations%s%s\n", info.instructions, info.computations,
+              info.is_scheduled ? ", scheduled" : "", info.aliases ? ", donates inputs" : "");
   if (info.problem.empty()) {
     std::printf("  %s, %s transcendental, %s accessed\n",
                 count_to_string(info.cost.flops, "FLOP").c_str(),
@@ -130,8 +129,8 @@ void print(const std::string& path, hlo::FileKind kind, const Inspection& info) 
   std::printf("  %zu parameters %s, constants %s, outputs %s, %.0f device%s\n", info.parameters,
               count_to_string(static_cast<double>(info.parameter_bytes), "B").c_str(),
               count_to_string(static_cast<double>(info.constant_bytes), "B").c_str(),
-              count_to_string(static_cast<double>(info.output_bytes), "B").c_str(),
-              info.devices, info.devices == 1 ? "" : "s");
+              count_to_string(static_cast<double>(info.output_bytes), "B").c_str(), info.devices,
+              info.devices == 1 ? "" : "s");
   std::printf("  %zu nodes whose layout can be set, %zu with other forms\n", info.configurable,
               info.with_forms);
   if (info.elided > 0) {

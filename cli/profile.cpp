@@ -1,3 +1,5 @@
+#include "lagom/tune/profile.h"
+
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +10,6 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/interrupt.h"
-#include "lagom/tune/profile.h"
 
 namespace lagom::cli {
 namespace {
@@ -31,11 +32,11 @@ ordered_json to_json(const ProfileArguments& args, const tune::Profile& profile)
                       {"bytes_per_second", profile.machine.bytes_per_second}}}};
   j["kernels"] = ordered_json::array();
   for (const tune::ProfileRow& row : profile.rows) {
-    ordered_json r = {{"opcode", row.opcode},        {"shape", row.shape},
-                      {"signature", row.signature},  {"instructions", row.instructions},
-                      {"op_name", row.op_name},      {"source", row.source},
+    ordered_json r = {{"opcode", row.opcode},         {"shape", row.shape},
+                      {"signature", row.signature},   {"instructions", row.instructions},
+                      {"op_name", row.op_name},       {"source", row.source},
                       {"executions", row.executions}, {"seconds", row.seconds},
-                      {"flops", row.flops},          {"bytes", row.bytes}};
+                      {"flops", row.flops},           {"bytes", row.bytes}};
     if (!row.error.empty()) r["error"] = row.error;
     j["kernels"].push_back(std::move(r));
   }
@@ -101,8 +102,7 @@ int run_profile(const ProfileArguments& args) {
 }  // namespace
 
 void add_profile(CLI::App& app, Action& chosen) {
-  auto* command =
-      app.add_subcommand("profile", "Cut out and time each heavy kernel of a program");
+  auto* command = app.add_subcommand("profile", "Cut out and time each heavy kernel of a program");
   auto args = std::make_shared<ProfileArguments>();
   command->add_option("file", args->file, "HLO text or proto, also compressed with gzip")
       ->required();

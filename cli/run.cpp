@@ -92,7 +92,8 @@ void print_outputs(const std::vector<measure::OutputInfo>& outputs) {
     if (s.num_denormal > 0) std::printf(", %lld denormal", static_cast<long long>(s.num_denormal));
     std::printf("\n");
   }
-  if (outputs.size() > kMaxShown) std::printf("  and %zu more outputs\n", outputs.size() - kMaxShown);
+  if (outputs.size() > kMaxShown)
+    std::printf("  and %zu more outputs\n", outputs.size() - kMaxShown);
 }
 
 int run_one(const RunArguments& args) {
@@ -189,10 +190,11 @@ int run_compare(const RunArguments& args) {
       std::printf("A %s: %s\nB %s: %s\n", args.file.c_str(),
                   time_to_string(result.default_seconds).c_str(), args.compare.c_str(),
                   time_to_string(*result.seconds).c_str());
-      std::printf("B takes %.3f times A's time [%.3f, %.3f], %d pairs; A against itself: within "
-                  "%.1f %%\n",
-                  result.ratio.median, result.ratio.low, result.ratio.high, result.ratio.pairs,
-                  baseline.noise_floor * 100);
+      std::printf(
+          "B takes %.3f times A's time [%.3f, %.3f], %d pairs; A against itself: within "
+          "%.1f %%\n",
+          result.ratio.median, result.ratio.low, result.ratio.high, result.ratio.pairs,
+          baseline.noise_floor * 100);
     }
     if (!result.ok()) {
       std::printf("outputs differ: %s\n", result.error.c_str());

@@ -60,7 +60,8 @@ void check_can_write(const std::filesystem::path& folder) {
 }
 
 std::filesystem::path default_database() {
-  if (const char* cache = std::getenv("LAGOM_CACHE")) return std::filesystem::path(cache) / "kernels";
+  if (const char* cache = std::getenv("LAGOM_CACHE"))
+    return std::filesystem::path(cache) / "kernels";
   if (const char* cache = std::getenv("XDG_CACHE_HOME")) {
     return std::filesystem::path(cache) / "lagom" / "kernels";
   }
@@ -103,7 +104,8 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
     if (o.max_abs_difference > 0) worst = std::max(worst, o.relative_error());
   }
   if (!r.outputs.empty()) {
-    std::printf("  outputs agree with the default's to %.1e (relative to the largest value)\n", worst);
+    std::printf("  outputs agree with the default's to %.1e (relative to the largest value)\n",
+                worst);
   }
   if (!r.note.empty()) std::printf("  note: %s\n", r.note.c_str());
   std::map<std::string, std::pair<int, double>> forms;
@@ -139,8 +141,10 @@ int run_tune(const TuneArguments& args) {
   options.max_trials = args.trials;
   options.strategy = tune::strategy_from_name(args.strategy);
   options.seed = args.seed;
-  options.space = {.forms = !args.no_forms, .layouts = !args.no_layouts,
-                   .barriers = !args.no_barriers, .flags = !args.no_flags,
+  options.space = {.forms = !args.no_forms,
+                   .layouts = !args.no_layouts,
+                   .barriers = !args.no_barriers,
+                   .flags = !args.no_flags,
                    .allow_inexact = args.allow_inexact};
   options.database = database_folder(args);
   options.worker = args.device.worker_options();
@@ -152,8 +156,7 @@ int run_tune(const TuneArguments& args) {
   tune::TuneResult result = tune::tune(module, space, options);
   result.program = tune::program_name(args.input);
   progress.finish();
-  const tune::ResultFiles files =
-      tune::result_files(args.out, tune::program_name(args.input));
+  const tune::ResultFiles files = tune::result_files(args.out, tune::program_name(args.input));
   tune::write_results(files, module, space, result);
   if (args.json) {
     std::fputs(tune::decisions_json(space, result).c_str(), stdout);
@@ -174,8 +177,9 @@ void add_tune(CLI::App& app, Action& chosen) {
       ->required();
   command->add_option("--out", args->out, "Folder for the tuned program and the report")
       ->capture_default_str();
-  command->add_option("--budget-seconds", args->budget_seconds,
-                      "Wall time of the search (60 when no limit is given)")
+  command
+      ->add_option("--budget-seconds", args->budget_seconds,
+                   "Wall time of the search (60 when no limit is given)")
       ->check(positive_seconds());
   command->add_option("--trials", args->trials, "Whole-program candidates to measure at most")
       ->check(CLI::Range(1, INT_MAX));

@@ -1,13 +1,14 @@
 // Configurations: any text gives a configuration whose text form reads back as itself, or an error;
 // applying it to a program gives a valid program or says what does not fit.
 
+#include "lagom/rewrite/configuration.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
 
 #include "lagom/hlo/text_reader.h"
 #include "lagom/hlo/verifier.h"
-#include "lagom/rewrite/configuration.h"
 #include "lagom/util/error.h"
 
 namespace {

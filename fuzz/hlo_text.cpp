@@ -1,9 +1,11 @@
-// HLO text: reading gives a module or a FormatError, and what is read can be written and read again.
+// HLO text: reading gives a module or a FormatError, and what is read can be written and read
+// again.
 
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
 
+#include "lagom/hlo/proto_reader.h"
 #include "lagom/hlo/proto_writer.h"
 #include "lagom/hlo/text_reader.h"
 #include "lagom/hlo/text_writer.h"
@@ -18,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const lagom::hlo::Module again = lagom::hlo::read_hlo_text(written, "written");
     if (lagom::hlo::write_hlo_text(again) != written) std::abort();
     try {
-      lagom::hlo::write_hlo_proto(module);
+      lagom::hlo::read_hlo_proto(lagom::hlo::write_hlo_proto(module), "written");
       lagom::hlo::verify(module, "fuzz");
     } catch (const std::invalid_argument&) {  // a constant without values
     }

@@ -18,8 +18,8 @@ inline constexpr int kMaxProtoDepth = 100;
 void read_integers(protozero::pbf_reader& reader, Dims& values);
 /// A signed integer field of any width (int32, int64, bool, enum).
 int64_t read_integer(protozero::pbf_reader& reader);
-/// Strings, messages and floats; FormatError when the field's wire type is another, which protozero itself
-/// only asserts.
+/// Strings, messages and floats; FormatError when the field's wire type is another, which protozero
+/// itself only asserts.
 std::string_view read_view(protozero::pbf_reader& reader);
 std::string read_bytes(protozero::pbf_reader& reader);
 float read_float(protozero::pbf_reader& reader);

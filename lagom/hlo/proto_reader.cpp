@@ -14,10 +14,10 @@ namespace lagom::hlo {
 namespace {
 
 using detail::keep_unknown;
+using detail::open_message;
 using detail::read_bytes;
 using detail::read_integer;
 using detail::read_integers;
-using detail::open_message;
 using detail::read_view;
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
@@ -62,7 +62,8 @@ bool is_module(std::string_view bytes) {
         }
         reader.skip();
         break;
-      default: reader.skip();
+      default:
+        reader.skip();
     }
   }
   return has_computation;
@@ -114,8 +115,9 @@ class IdTable {
     }
     const auto guess = static_cast<uint64_t>(id) - static_cast<uint64_t>(entries_.front().first);
     if (guess < entries_.size() && entries_[guess].first == id) return entries_[guess].second;
-    const auto it = std::lower_bound(entries_.begin(), entries_.end(), id,
-                                     [](const auto& e, int64_t wanted) { return e.first < wanted; });
+    const auto it =
+        std::lower_bound(entries_.begin(), entries_.end(), id,
+                         [](const auto& e, int64_t wanted) { return e.first < wanted; });
     if (it->first != id) return std::nullopt;
     return it->second;
   }
@@ -162,31 +164,58 @@ class ProtoReader {
     return text;
   }
 
-  [[noreturn]] void fail(const std::string& what) const {
-    throw FormatError(path_, where(), what);
-  }
+  [[noreturn]] void fail(const std::string& what) const { throw FormatError(path_, where(), what); }
 
   void read_module(pbf_reader reader) {
     module_.name.clear();
     while (reader.next()) {
       computation_ = nullptr;
       switch (reader.tag()) {
-        case 1: module_.name = read_bytes(reader); break;
-        case 2: entry_name_ = read_bytes(reader); break;
-        case 3: read_computation(open_message(reader)); break;
-        case 4: module_.entry_layout = detail::read_program_shape(open_message(reader)); break;
-        case 5: module_.id = read_integer(reader); break;
-        case 6: entry_id_ = read_integer(reader); break;
-        case 7: read_schedule(open_message(reader)); break;
-        case 8: read_aliases(open_message(reader)); break;
-        case 11: module_.is_dynamic = read_integer(reader) != 0; break;
-        case 17: module_.stack_frames = detail::read_stack_frames(open_message(reader)); break;
-        case 18: read_donors(open_message(reader)); break;
-        case 19: module_.frontend_attributes = detail::read_string_map(open_message(reader)); break;
-        default: keep_unknown(reader, module_.unknown_fields);
+        case 1:
+          module_.name = read_bytes(reader);
+          break;
+        case 2:
+          entry_name_ = read_bytes(reader);
+          break;
+        case 3:
+          read_computation(open_message(reader));
+          break;
+        case 4:
+          module_.entry_layout = detail::read_program_shape(open_message(reader));
+          break;
+        case 5:
+          module_.id = read_integer(reader);
+          break;
+        case 6:
+          entry_id_ = read_integer(reader);
+          break;
+        case 7:
+          read_schedule(open_message(reader));
+          break;
+        case 8:
+          read_aliases(open_message(reader));
+          break;
+        case 11:
+          module_.is_dynamic = read_integer(reader) != 0;
+          break;
+        case 17:
+          module_.stack_frames = detail::read_stack_frames(open_message(reader));
+          break;
+        case 18:
+          read_donors(open_message(reader));
+          break;
+        case 19:
+          module_.frontend_attributes = detail::read_string_map(open_message(reader));
+          break;
+        default:
+          keep_unknown(reader, module_.unknown_fields);
       }
     }
     computation_ = nullptr;
+    if (module_.entry_layout &&
+        module_.entry_layout->result.element_type == ElementType::kInvalid) {
+      module_.entry_layout.reset();
+    }
     // Parameter names in the layout repeat the parameters' own.
     if (module_.entry_layout) module_.entry_layout->parameter_names.clear();
   }
@@ -199,14 +228,29 @@ class ProtoReader {
     while (reader.next()) {
       instruction_ = nullptr;
       switch (reader.tag()) {
-        case 1: owned->set_name(read_bytes(reader)); break;
-        case 2: read_instruction(open_message(reader), scope); break;
-        case 4: reader.skip(); break;  // follows from the parameters and the root
-        case 5: owned->id = read_integer(reader); break;
-        case 6: scope.root_id = read_integer(reader); break;
-        case 7: owned->is_fusion = read_integer(reader) != 0; break;
-        case 8: owned->execution_thread = read_bytes(reader); break;
-        default: keep_unknown(reader, owned->unknown_fields);
+        case 1:
+          owned->set_name(read_bytes(reader));
+          break;
+        case 2:
+          read_instruction(open_message(reader), scope);
+          break;
+        case 4:
+          reader.skip();
+          break;  // follows from the parameters and the root
+        case 5:
+          owned->id = read_integer(reader);
+          break;
+        case 6:
+          scope.root_id = read_integer(reader);
+          break;
+        case 7:
+          owned->is_fusion = read_integer(reader) != 0;
+          break;
+        case 8:
+          owned->execution_thread = read_bytes(reader);
+          break;
+        default:
+          keep_unknown(reader, owned->unknown_fields);
       }
     }
     if (owned->execution_thread == "main") owned->execution_thread.clear();
@@ -244,8 +288,12 @@ class ProtoReader {
     while (attributes.next()) {
       switch (attributes.tag()) {
         case 1:
-        case 2: attributes.skip(); break;
-        case 3: owned->shape = detail::read_shape(open_message(attributes)); break;
+        case 2:
+          attributes.skip();
+          break;
+        case 3:
+          owned->shape = detail::read_shape(open_message(attributes));
+          break;
         case 7: {
           Metadata metadata = detail::read_metadata(open_message(attributes));
           if (!(metadata == Metadata{})) owned->metadata = std::move(metadata);
@@ -255,11 +303,21 @@ class ProtoReader {
           owned->literal =
               std::make_shared<const Literal>(detail::read_literal(open_message(attributes)));
           break;
-        case 9: owned->attributes.parameter_number = read_integer(attributes); break;
-        case 35: owned->id = read_integer(attributes); break;
-        case 36: read_integers(attributes, operand_ids_); break;
-        case 37: read_integers(attributes, control_ids_); break;
-        case 38: read_integers(attributes, called_ids_); break;
+        case 9:
+          owned->attributes.parameter_number = read_integer(attributes);
+          break;
+        case 35:
+          owned->id = read_integer(attributes);
+          break;
+        case 36:
+          read_integers(attributes, operand_ids_);
+          break;
+        case 37:
+          read_integers(attributes, control_ids_);
+          break;
+        case 38:
+          read_integers(attributes, called_ids_);
+          break;
         case 45:  // all_reduce_id: superseded
         case 82:  // statistics for a graph viewer
         case 91:  // result_accuracy: empty unless asked for
@@ -273,13 +331,19 @@ class ProtoReader {
             attributes.skip();
           }
           break;
-        default: detail::read_attribute(attributes, *owned);
+        default:
+          detail::read_attribute(attributes, *owned);
       }
     }
+    if (owned->shape.element_type == ElementType::kInvalid) fail("the instruction has no shape");
+    check_literal(*owned);
     canonicalise(*owned);
     scope.by_id.add(owned->id, scope.links.size());
-    Links links{.instruction = owned, .begin = scope.ids.size(), .operands_end = 0,
-                .controls_end = 0, .called_end = 0};
+    Links links{.instruction = owned,
+                .begin = scope.ids.size(),
+                .operands_end = 0,
+                .controls_end = 0,
+                .called_end = 0};
     scope.ids.insert(scope.ids.end(), operand_ids_.begin(), operand_ids_.end());
     links.operands_end = scope.ids.size();
     scope.ids.insert(scope.ids.end(), control_ids_.begin(), control_ids_.end());
@@ -288,6 +352,25 @@ class ProtoReader {
     links.called_end = scope.ids.size();
     scope.links.push_back(links);
     scope.computation->append(std::move(pending_instruction_));
+  }
+
+  /// Literals are read by their own shapes, and used by their instructions'. A constant without one
+  /// had its values stripped.
+  void check_literal(Instruction& instruction) const {
+    if (instruction.opcode == Opcode::kConstant && instruction.literal == nullptr &&
+        instruction.shape.element_type != ElementType::kToken) {
+      Literal literal{.shape = instruction.shape};
+      if (literal.shape.is_array()) {
+        literal.shape.layout = Layout{.minor_to_major = literal.shape.minor_to_major()};
+      }
+      literal.elided = true;
+      instruction.literal = std::make_shared<const Literal>(std::move(literal));
+    }
+    if (instruction.literal != nullptr &&
+        !same_shape(instruction.literal->shape, instruction.shape)) {
+      fail("its literal has shape " + instruction.literal->shape.to_string(false) + ", it has " +
+           instruction.shape.to_string(false));
+    }
   }
 
   /// Brings what writers leave implicit or spell out to the one form that the text reader gives.
@@ -343,11 +426,20 @@ class ProtoReader {
       InputOutputAlias alias;
       while (entry.next()) {
         switch (entry.tag()) {
-          case 1: read_integers(entry, alias.output_index); break;
-          case 2: alias.parameter_number = read_integer(entry); break;
-          case 3: read_integers(entry, alias.parameter_index); break;
-          case 4: alias.must_alias = read_integer(entry) == 2; break;
-          default: entry.skip();
+          case 1:
+            read_integers(entry, alias.output_index);
+            break;
+          case 2:
+            alias.parameter_number = read_integer(entry);
+            break;
+          case 3:
+            read_integers(entry, alias.parameter_index);
+            break;
+          case 4:
+            alias.must_alias = read_integer(entry) == 2;
+            break;
+          default:
+            entry.skip();
         }
       }
       module_.input_output_aliases.push_back(std::move(alias));
@@ -364,9 +456,14 @@ class ProtoReader {
       BufferDonor donor;
       while (entry.next()) {
         switch (entry.tag()) {
-          case 1: donor.parameter_number = read_integer(entry); break;
-          case 2: read_integers(entry, donor.parameter_index); break;
-          default: entry.skip();
+          case 1:
+            donor.parameter_number = read_integer(entry);
+            break;
+          case 2:
+            read_integers(entry, donor.parameter_index);
+            break;
+          default:
+            entry.skip();
         }
       }
       module_.buffer_donors.push_back(std::move(donor));
@@ -397,10 +494,9 @@ class ProtoReader {
     for (Instruction* compare : implied_comparisons_) {
       if (compare->operands.empty()) continue;
       const ElementType type = compare->operands[0]->shape.element_type;
-      const char* implied = is_signed_integer(type) ? "SIGNED"
-                            : is_unsigned_integer(type) || type == ElementType::kPred
-                                ? "UNSIGNED"
-                                : "FLOAT";
+      const char* implied = is_signed_integer(type)                                   ? "SIGNED"
+                            : is_unsigned_integer(type) || type == ElementType::kPred ? "UNSIGNED"
+                                                                                      : "FLOAT";
       if (compare->attributes.comparison_type == implied) compare->attributes.comparison_type = "";
     }
     if (module_.computations().empty()) fail("the module has no computations");
@@ -513,7 +609,9 @@ class ProtoReader {
 
 }  // namespace
 
-bool looks_like_hlo_proto(std::string_view bytes) { return !unwrap(bytes).empty(); }
+bool looks_like_hlo_proto(std::string_view bytes) {
+  return !unwrap(bytes).empty();
+}
 
 Module read_hlo_proto(std::string_view bytes, std::string_view path) {
   const std::string_view module = unwrap(bytes);

@@ -14,13 +14,17 @@ using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 using protozero::pbf_writer;
 
-[[noreturn]] void fail(const std::string& what) { throw FormatError("", "", what); }
+[[noreturn]] void fail(const std::string& what) {
+  throw FormatError("", "", what);
+}
 
 Layout read_layout(pbf_reader reader) {
   Layout layout;
   while (reader.next()) {
     switch (reader.tag()) {
-      case 1: read_integers(reader, layout.minor_to_major); break;
+      case 1:
+        read_integers(reader, layout.minor_to_major);
+        break;
       case 6: {
         pbf_reader tile = open_message(reader);
         Dims dims;
@@ -36,10 +40,17 @@ Layout read_layout(pbf_reader reader) {
         layout.tiles.push_back(std::move(dims));
         break;
       }
-      case 7: layout.element_size_bits = read_integer(reader); break;
-      case 8: layout.memory_space = read_integer(reader); break;
-      case 16: layout.tail_padding_alignment = std::max<int64_t>(read_integer(reader), 1); break;
-      default: reader.skip();
+      case 7:
+        layout.element_size_bits = read_integer(reader);
+        break;
+      case 8:
+        layout.memory_space = read_integer(reader);
+        break;
+      case 16:
+        layout.tail_padding_alignment = std::max<int64_t>(read_integer(reader), 1);
+        break;
+      default:
+        reader.skip();
     }
   }
   return layout;
@@ -87,13 +98,13 @@ void read_fixed(pbf_reader& reader, std::string& data) {
     const uint64_t v = reader.get_fixed64();
     data.append(reinterpret_cast<const char*>(&v), 8);
   } else {
-    fail("literal values have wire type " +
-         std::to_string(static_cast<int>(reader.wire_type())) + ", expected packed values");
+    fail("literal values have wire type " + std::to_string(static_cast<int>(reader.wire_type())) +
+         ", expected packed values");
   }
 }
 
-/// LiteralProto keeps a value of a sub-byte type in the low bits of a byte of its own; the high bits
-/// are 0 there and copies of the sign in memory.
+/// LiteralProto keeps a value of a sub-byte type in the low bits of a byte of its own; the high
+/// bits are 0 there and copies of the sign in memory.
 std::string without_high_bits(std::string values, int bits) {
   for (char& value : values) value = static_cast<char>(value & ((1 << bits) - 1));
   return values;
@@ -122,23 +133,39 @@ void check_literal_size(const Literal& literal) {
 
 int literal_field(ElementType type) {
   switch (type) {
-    case ElementType::kPred: return 2;
-    case ElementType::kU8: return 3;
-    case ElementType::kS32: return 4;
-    case ElementType::kS64: return 5;
-    case ElementType::kU32: return 6;
-    case ElementType::kU64: return 7;
-    case ElementType::kF32: return 8;
-    case ElementType::kF64: return 9;
-    case ElementType::kF16: return 11;
-    case ElementType::kC64: return 12;
-    case ElementType::kBF16: return 13;
-    case ElementType::kS8: return 15;
-    case ElementType::kU16: return 16;
-    case ElementType::kS16: return 17;
-    case ElementType::kC128: return 18;
+    case ElementType::kPred:
+      return 2;
+    case ElementType::kU8:
+      return 3;
+    case ElementType::kS32:
+      return 4;
+    case ElementType::kS64:
+      return 5;
+    case ElementType::kU32:
+      return 6;
+    case ElementType::kU64:
+      return 7;
+    case ElementType::kF32:
+      return 8;
+    case ElementType::kF64:
+      return 9;
+    case ElementType::kF16:
+      return 11;
+    case ElementType::kC64:
+      return 12;
+    case ElementType::kBF16:
+      return 13;
+    case ElementType::kS8:
+      return 15;
+    case ElementType::kU16:
+      return 16;
+    case ElementType::kS16:
+      return 17;
+    case ElementType::kC128:
+      return 18;
     // The newer types' fields carry their PrimitiveType numbers.
-    default: return static_cast<int>(type);
+    default:
+      return static_cast<int>(type);
   }
 }
 
@@ -170,7 +197,9 @@ std::string_view read_view(pbf_reader& reader) {
   return {view.data(), view.size()};
 }
 
-std::string read_bytes(pbf_reader& reader) { return std::string(read_view(reader)); }
+std::string read_bytes(pbf_reader& reader) {
+  return std::string(read_view(reader));
+}
 
 float read_float(pbf_reader& reader) {
   if (reader.wire_type() != pbf_wire_type::fixed32) {
@@ -202,22 +231,42 @@ Shape read_shape(pbf_reader reader, int depth) {
   Shape shape;
   while (reader.next()) {
     switch (reader.tag()) {
-      case 2: shape.element_type = ElementType(static_cast<int32_t>(read_integer(reader))); break;
-      case 3: read_integers(reader, shape.dimensions); break;
-      case 4: shape.tuple_shapes.push_back(read_shape(open_message(reader), depth + 1)); break;
-      case 5: shape.layout = read_layout(open_message(reader)); break;
+      case 2:
+        shape.element_type = ElementType(static_cast<int32_t>(read_integer(reader)));
+        break;
+      case 3:
+        read_integers(reader, shape.dimensions);
+        break;
+      case 4:
+        shape.tuple_shapes.push_back(read_shape(open_message(reader), depth + 1));
+        break;
+      case 5:
+        shape.layout = read_layout(open_message(reader));
+        break;
       case 6: {
         Dims flags;
         read_integers(reader, flags);
         for (const int64_t f : flags) shape.dynamic.push_back(f != 0);
         break;
       }
-      default: reader.skip();
+      default:
+        reader.skip();
     }
   }
   const int type = static_cast<int>(shape.element_type);
   if (type < 0 || type >= kNumElementTypes) {
     fail("element type " + std::to_string(type) + " is unknown");
+  }
+  if (shape.element_type == ElementType::kInvalid) fail("a shape has no element type");
+  if (shape.element_type == ElementType::kBuffer
+          ? shape.tuple_shapes.size() != 1
+          : !shape.is_tuple() && !shape.tuple_shapes.empty()) {
+    fail("a shape of type " + std::string(element_type_name(shape.element_type)) + " has " +
+         std::to_string(shape.tuple_shapes.size()) + " elements");
+  }
+  if (!shape.is_array() && !shape.dimensions.empty()) {
+    fail("a shape of type " + std::string(element_type_name(shape.element_type)) +
+         " has dimensions");
   }
   if (shape.dynamic.size() != shape.dimensions.size() ||
       std::find(shape.dynamic.begin(), shape.dynamic.end(), true) == shape.dynamic.end()) {
@@ -256,10 +305,17 @@ ProgramShape read_program_shape(pbf_reader reader) {
   ProgramShape shape;
   while (reader.next()) {
     switch (reader.tag()) {
-      case 1: shape.parameters.push_back(read_shape(open_message(reader))); break;
-      case 2: shape.result = read_shape(open_message(reader)); break;
-      case 3: shape.parameter_names.push_back(read_bytes(reader)); break;
-      default: reader.skip();
+      case 1:
+        shape.parameters.push_back(read_shape(open_message(reader)));
+        break;
+      case 2:
+        shape.result = read_shape(open_message(reader));
+        break;
+      case 3:
+        shape.parameter_names.push_back(read_bytes(reader));
+        break;
+      default:
+        reader.skip();
     }
   }
   return shape;
@@ -277,8 +333,8 @@ Literal read_literal(pbf_reader reader, int depth) {
     }
   }
   const ElementType type = literal.shape.element_type;
-  const auto field = static_cast<protozero::pbf_tag_type>(
-      literal.shape.is_array() ? literal_field(type) : 0);
+  const auto field =
+      static_cast<protozero::pbf_tag_type>(literal.shape.is_array() ? literal_field(type) : 0);
   std::string packed;
   while (values.next()) {
     if (values.tag() == 10) {
@@ -350,11 +406,21 @@ void write_literal(pbf_writer& writer, int field, const Literal& literal) {
       }
     };
     switch (type) {
-      case ElementType::kPred: write_varints(uint8_t{}); break;
-      case ElementType::kS32: write_varints(int32_t{}); break;
-      case ElementType::kS64: write_varints(int64_t{}); break;
-      case ElementType::kU32: write_varints(uint32_t{}); break;
-      case ElementType::kU64: write_varints(uint64_t{}); break;
+      case ElementType::kPred:
+        write_varints(uint8_t{});
+        break;
+      case ElementType::kS32:
+        write_varints(int32_t{});
+        break;
+      case ElementType::kS64:
+        write_varints(int64_t{});
+        break;
+      case ElementType::kU32:
+        write_varints(uint32_t{});
+        break;
+      case ElementType::kU64:
+        write_varints(uint64_t{});
+        break;
       default:
         if (element_bits(type) < 8) {
           out.add_bytes(values_field, without_high_bits(literal.data, element_bits(type)));

@@ -35,11 +35,22 @@ class TextReader {
     if (module_.entry() == nullptr) module_.set_entry(module_.computations().back().get());
     if (module_.name.empty()) module_.name = "module_" + module_.entry()->name();
     make_names_unique(module_);
+    mark_fusions();
     return std::move(module_);
   }
 
  private:
   using Scope = std::unordered_map<std::string_view, Instruction*>;
+
+  /// The text says which computations are fused only where they are called.
+  void mark_fusions() {
+    for (const auto& computation : module_.computations()) {
+      for (const auto& i : computation->instructions()) {
+        if (i->opcode != Opcode::kFusion) continue;
+        for (Computation* called : i->called) called->is_fusion = true;
+      }
+    }
+  }
 
   void read_header() {
     module_.name.clear();

@@ -131,11 +131,16 @@ void store_integer(TextCursor& cursor, ElementType type, T value, char* out) {
 /// Bits of the significand that a NaN's payload may use; 0 for types whose NaN has none.
 int payload_bits(ElementType type) {
   switch (type) {
-    case ElementType::kF64: return 52;
-    case ElementType::kF32: return 23;
-    case ElementType::kF16: return 10;
-    case ElementType::kBF16: return 7;
-    default: return 0;
+    case ElementType::kF64:
+      return 52;
+    case ElementType::kF32:
+      return 23;
+    case ElementType::kF16:
+      return 10;
+    case ElementType::kBF16:
+      return 7;
+    default:
+      return 0;
   }
 }
 
@@ -152,7 +157,8 @@ void store_nan(ElementType type, uint64_t payload, bool negative, char* out) {
 bool is_near(double value, ElementType type, const char* stored) {
   const double got = decode_number(type, stored);
   if (std::isinf(value)) return got == value || std::isnan(got);
-  return std::fabs(value - got) <= std::ldexp(std::fabs(value), -number_format(type).significand_bits);
+  return std::fabs(value - got) <=
+         std::ldexp(std::fabs(value), -number_format(type).significand_bits);
 }
 
 void read_real(TextCursor& cursor, ElementType type, char* out) {
@@ -170,9 +176,9 @@ void read_real(TextCursor& cursor, ElementType type, char* out) {
       cursor.reset(rest);
       cursor.expect(')', "after a NaN payload");
       if (payload == 0 || payload >> payload_bits(type) != 0) {
-        cursor.fail("a NaN of type " + std::string(element_type_name(type)) +
-                        " cannot have this payload",
-                    payload_start);
+        cursor.fail(
+            "a NaN of type " + std::string(element_type_name(type)) + " cannot have this payload",
+            payload_start);
       }
       return store_nan(type, payload, negative, out);
     }
@@ -235,7 +241,10 @@ void read_element(TextCursor& cursor, ElementType type, char* out) {
 class ArrayLiteralReader {
  public:
   ArrayLiteralReader(TextCursor& cursor, const Shape& shape, std::string& data)
-      : cursor_(cursor), shape_(shape), data_(data), width_(element_bytes(shape.element_type)),
+      : cursor_(cursor),
+        shape_(shape),
+        data_(data),
+        width_(element_bytes(shape.element_type)),
         stride_(shape.dimensions.size(), 1) {
     int64_t step = 1;
     for (const int64_t d : shape.minor_to_major()) {

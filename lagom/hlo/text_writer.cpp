@@ -17,11 +17,21 @@ std::string quote(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 32 || static_cast<unsigned char>(c) == 127) {
           const auto byte = static_cast<unsigned char>(c);
@@ -84,9 +94,9 @@ void append_number(std::string& out, double value, bool single) {
     return;
   }
   char buffer[40];
-  const auto result = single ? std::to_chars(buffer, buffer + sizeof buffer,
-                                             static_cast<float>(value))
-                             : std::to_chars(buffer, buffer + sizeof buffer, value);
+  const auto result = single
+                          ? std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value))
+                          : std::to_chars(buffer, buffer + sizeof buffer, value);
   out.append(buffer, result.ptr);
 }
 
@@ -321,11 +331,16 @@ std::string dim_labels(const ConvolutionDims& d) {
 void append_sharding(std::string& out, const Sharding& s) {
   const auto name = [](Sharding::Type type) -> std::string_view {
     switch (type) {
-      case Sharding::Type::kReplicated: return "replicated";
-      case Sharding::Type::kMaximal: return "maximal";
-      case Sharding::Type::kManual: return "manual";
-      case Sharding::Type::kUnreduced: return "unreduced";
-      default: return "unknown";
+      case Sharding::Type::kReplicated:
+        return "replicated";
+      case Sharding::Type::kMaximal:
+        return "maximal";
+      case Sharding::Type::kManual:
+        return "manual";
+      case Sharding::Type::kUnreduced:
+        return "unreduced";
+      default:
+        return "unknown";
     }
   };
   out += '{';

@@ -39,7 +39,9 @@ std::string unique_name(const std::string& name, Bases& bases) {
   return given == number ? name : base + "." + std::to_string(given);
 }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 }  // namespace
 

@@ -257,16 +257,19 @@ class Applier {
 }  // namespace
 
 std::string Decision::to_string() const {
+  // Without its sign such a name would begin a line of another kind.
+  const bool is_special =
+      instruction == "flag" || instruction.starts_with('#') || instruction.starts_with('%');
+  const std::string name = is_special ? "%" + instruction : instruction;
   switch (kind) {
     case DecisionKind::kForm:
-      return instruction + " form " + form;
+      return name + " form " + form;
     case DecisionKind::kOutputLayout:
-      return instruction + " output-layout " + layout_to_string(layout);
+      return name + " output-layout " + layout_to_string(layout);
     case DecisionKind::kOperandLayout:
-      return instruction + " operand-layout " + std::to_string(operand) + " " +
-             layout_to_string(layout);
+      return name + " operand-layout " + std::to_string(operand) + " " + layout_to_string(layout);
     case DecisionKind::kBarrier:
-      return instruction + " barrier " + std::to_string(operand);
+      return name + " barrier " + std::to_string(operand);
   }
   return "";
 }
@@ -302,8 +305,8 @@ Configuration Configuration::from_string(std::string_view text, std::string_view
     text.remove_prefix(std::min(newline + 1, text.size()));
     ++number;
     if (!content.empty() && content.back() == '\r') content.remove_suffix(1);
-    if (content.find_first_not_of(' ') == std::string_view::npos || content.front() == '#')
-      continue;
+    const size_t begin = content.find_first_not_of(' ');
+    if (begin == std::string_view::npos || content[begin] == '#') continue;
     Line line(content, path, number);
     line.expect_printable();
     const std::string_view first = line.word("an instruction's name or 'flag'");

@@ -41,8 +41,8 @@ struct Decision {
 ///     flag xla_cpu_prefer_vector_width 512
 ///
 /// A name may stand behind a '%', and the name "flag" must. Lines whose first character is '#' are
-/// comments. Flag values that read as true, false or a number are that; others, and any in quotes, are
-/// strings.
+/// comments. Flag values that read as true, false or a number are that; others, and any in quotes,
+/// are strings.
 struct Configuration {
   std::vector<Decision> decisions;  ///< Sorted, at most one per kind, instruction and operand.
   Flags flags;

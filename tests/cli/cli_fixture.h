@@ -36,9 +36,10 @@ class CliTest : public ::testing::Test {
 
   /// A small element-wise program.
   std::string add_program() const {
-    return folder_.write("add.hlo",
-                         "HloModule add\n"
-                         "ENTRY e { a = f32[64]{0} parameter(0)  ROOT s = f32[64]{0} add(a, a) }\n");
+    return folder_.write(
+        "add.hlo",
+        "HloModule add\n"
+        "ENTRY e { a = f32[64]{0} parameter(0)  ROOT s = f32[64]{0} add(a, a) }\n");
   }
 
   /// A depthwise convolution, which XLA's CPU compiler runs slowly as it is.

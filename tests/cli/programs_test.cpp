@@ -3,11 +3,11 @@
 namespace lagom::cli {
 namespace {
 
+using nlohmann::json;
 using ::testing::AllOf;
+using testing::CommandResult;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using nlohmann::json;
-using testing::CommandResult;
 
 using InspectTest = CliTest;
 using ConvertTest = CliTest;
@@ -39,7 +39,8 @@ TEST_F(InspectTest, OneBadFileDoesNotHideTheOthers) {
 }
 
 TEST_F(InspectTest, SizesPastCountingAndNamesOfAnyBytesAreShown) {
-  std::string text = "HloModule m, num_partitions=9223372036854775807, replica_count=8\nENTRY e {\n";
+  std::string text =
+      "HloModule m, num_partitions=9223372036854775807, replica_count=8\nENTRY e {\n";
   std::string operands;
   for (int i = 0; i < 20; ++i) {
     const std::string n = std::to_string(i);
@@ -73,16 +74,17 @@ TEST_F(ConvertTest, TextAndProtoAndCompressedFormsAreEqual) {
 }
 
 TEST_F(ConvertTest, SaysWhatIsLeftOut) {
-  const std::string two = folder_.write(
-      "two.hlo",
-      "HloModule a, odd_option=3\nENTRY e { ROOT p = f32[] parameter(0) }\n"
-      "// -----\nHloModule b\nENTRY e { ROOT p = f32[] parameter(0) }\n");
+  const std::string two =
+      folder_.write("two.hlo",
+                    "HloModule a, odd_option=3\nENTRY e { ROOT p = f32[] parameter(0) }\n"
+                    "// -----\nHloModule b\nENTRY e { ROOT p = f32[] parameter(0) }\n");
 
   const CommandResult result = lagom({"convert", two, folder_ / "out.pb"});
 
   EXPECT_EQ(result.status, 0);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("holds 2 modules; the first is converted"),
-                                HasSubstr("a proto has no place for attribute module: odd_option")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("holds 2 modules; the first is converted"),
+                    HasSubstr("a proto has no place for attribute module: odd_option")));
 }
 
 TEST_F(ConvertTest, ConstantsWithoutValuesHaveNoProto) {
@@ -137,8 +139,9 @@ TEST_F(RunTest, CompareTellsEqualFromDifferent) {
       "longer.hlo",
       "HloModule m\nENTRY e { a = f32[65]{0} parameter(0) ROOT s = f32[65]{0} add(a, a) }\n");
   const std::string two = folder_.write(
-      "two.hlo", "HloModule m\nENTRY e { a = f32[64]{0} parameter(0) b = f32[64]{0} parameter(1)\n"
-                 "ROOT s = f32[64]{0} add(a, b) }\n");
+      "two.hlo",
+      "HloModule m\nENTRY e { a = f32[64]{0} parameter(0) b = f32[64]{0} parameter(1)\n"
+      "ROOT s = f32[64]{0} add(a, b) }\n");
 
   const CommandResult equal =
       lagom({"run", add, "--compare", same, "--json", "--budget-seconds", "0.1"});
@@ -157,13 +160,13 @@ TEST_F(RunTest, CompareTellsEqualFromDifferent) {
 }
 
 TEST_F(RunTest, DonatedInputsAreHandled) {
-  const std::string donated = folder_.write(
-      "donated.hlo",
-      "HloModule m, input_output_alias={ {}: (0, {}, must-alias) }\n"
-      "ENTRY e { a = f32[64]{0} parameter(0)  ROOT s = f32[64]{0} add(a, a) }\n");
+  const std::string donated =
+      folder_.write("donated.hlo",
+                    "HloModule m, input_output_alias={ {}: (0, {}, must-alias) }\n"
+                    "ENTRY e { a = f32[64]{0} parameter(0)  ROOT s = f32[64]{0} add(a, a) }\n");
 
-  const CommandResult result = lagom({"run", donated, "--compare", add_program(), "--json",
-                                      "--budget-seconds", "0.1"});
+  const CommandResult result =
+      lagom({"run", donated, "--compare", add_program(), "--json", "--budget-seconds", "0.1"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(json::parse(result.out).at("outputs_identical"), true);
 
@@ -174,7 +177,8 @@ TEST_F(RunTest, DonatedInputsAreHandled) {
 TEST_F(RunTest, ProgramsThatCannotRunHereAreNamed) {
   const auto data = testing::data_folder() / "hlo";
 
-  EXPECT_THAT(lagom({"run", (data / "jax_issue_26021.hlo").string()}), FailsWith("lapack_dgeqrf_ffi"));
+  EXPECT_THAT(lagom({"run", (data / "jax_issue_26021.hlo").string()}),
+              FailsWith("lapack_dgeqrf_ffi"));
   const CommandResult large =
       lagom({"run", (data / "llama3_8b_jit_generate.before_optimizations.txt").string()});
   EXPECT_THAT(large, FailsWith("GiB of parameters"));

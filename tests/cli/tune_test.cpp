@@ -10,11 +10,11 @@
 namespace lagom::cli {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::AllOf;
 using testing::Command;
 using testing::CommandResult;
+using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
@@ -22,8 +22,14 @@ class TuneTest : public CliTest {
  protected:
   std::vector<std::string> tune_arguments(const std::string& program, const std::string& out,
                                           const std::string& seconds) const {
-    return {"tune", program, "--out", folder_ / out, "--budget-seconds", seconds,
-            "--database", folder_ / "kernels"};
+    return {"tune",
+            program,
+            "--out",
+            folder_ / out,
+            "--budget-seconds",
+            seconds,
+            "--database",
+            folder_ / "kernels"};
   }
 
   std::string content(const std::string& name) const {
@@ -50,9 +56,9 @@ class TuneTest : public CliTest {
          << "  k = f32[3,3,1,64]{3,2,1,0} parameter(1)\n  y0 = f32[1,32,32,64]{3,2,1,0} copy(x)\n";
     for (int i = 1; i <= 12; ++i) {
       // Different dilations make different kernels.
-      text << (i == 12 ? "  ROOT" : " ") << " y" << i
-           << " = f32[1,32,32,64]{3,2,1,0} convolution(y" << i - 1 << ", k), window={size=3x3 pad="
-           << i << "_" << i << "x" << i << "_" << i << " rhs_dilate=" << i << "x" << i
+      text << (i == 12 ? "  ROOT" : " ") << " y" << i << " = f32[1,32,32,64]{3,2,1,0} convolution(y"
+           << i - 1 << ", k), window={size=3x3 pad=" << i << "_" << i << "x" << i << "_" << i
+           << " rhs_dilate=" << i << "x" << i
            << "}, dim_labels=b01f_01io->b01f, feature_group_count=64\n";
     }
     text << "}\n";
@@ -66,11 +72,11 @@ TEST_F(TuneTest, ADepthwiseConvolutionGetsFasterWithTheSameResults) {
   const CommandResult tuned = lagom(tune_arguments(program, "out", "5"));
 
   ASSERT_EQ(tuned.status, 0) << tuned.err;
-  EXPECT_THAT(tuned.out, AllOf(HasSubstr("depthwise: "), HasSubstr("x faster ["),
-                               HasSubstr("noise floor")));
+  EXPECT_THAT(tuned.out,
+              AllOf(HasSubstr("depthwise: "), HasSubstr("x faster ["), HasSubstr("noise floor")));
   const CommandResult compared =
-      lagom({"run", program, "--compare", folder_ / "out/depthwise.tuned.hlo.pb",
-             "--compare-flags", folder_ / "out/depthwise.flags.json", "--json"});
+      lagom({"run", program, "--compare", folder_ / "out/depthwise.tuned.hlo.pb", "--compare-flags",
+             folder_ / "out/depthwise.flags.json", "--json"});
   ASSERT_EQ(compared.status, 0) << compared.err << compared.out;
   const json pair = json::parse(compared.out);
   EXPECT_LT(pair.at("interval").at(1), 0.95);
@@ -170,8 +176,9 @@ TEST_F(TuneTest, TwoSearchesShareADatabaseAndWaitForEachOther) {
 
 TEST_F(TuneTest, ADamagedDatabaseIsNoHindrance) {
   const std::vector<std::string> arguments = {
-      "tune", depthwise_program(), "--out", folder_ / "out", "--budget-seconds", "4",
-      "--no-flags", "--no-layouts", "--strategy", "greedy", "--database", folder_ / "kernels"};
+      "tune",       depthwise_program(), "--out",        folder_ / "out", "--budget-seconds",
+      "4",          "--no-flags",        "--no-layouts", "--strategy",    "greedy",
+      "--database", folder_ / "kernels"};
   ASSERT_EQ(lagom(arguments).status, 0);
   ASSERT_FALSE(database_lines().empty());
   const auto file = *fs::directory_iterator(folder_ / "kernels");
@@ -180,8 +187,8 @@ TEST_F(TuneTest, ADamagedDatabaseIsNoHindrance) {
     json free = database_lines().back();
     free["seconds"] = 1e-300;  // as if measured, and too good to be true
     free["ratio"] = {0, 0, 0};
-    out << free.dump() << "\n\xff\xfe garbage\n[1,2]\n{\"signature\":3}\n" << std::string(100000, '[')
-        << "\n{\"signature\":\"torn";
+    out << free.dump() << "\n\xff\xfe garbage\n[1,2]\n{\"signature\":3}\n"
+        << std::string(100000, '[') << "\n{\"signature\":\"torn";
   }
 
   const CommandResult again = lagom(arguments);

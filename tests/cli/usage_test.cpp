@@ -3,8 +3,8 @@
 namespace lagom::cli {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::CommandResult;
+using ::testing::HasSubstr;
 
 using UsageTest = CliTest;
 
@@ -47,8 +47,9 @@ TEST_F(UsageTest, BadUsageExitsWithTwo) {
 }
 
 TEST_F(UsageTest, FilesThatAreNoProgramsAreNamed) {
-  const std::string pb = (testing::data_folder() / "hlo_pb" /
-                          "module_0016.jit_train_step.before_optimizations.hlo.pb").string();
+  const std::string pb =
+      (testing::data_folder() / "hlo_pb" / "module_0016.jit_train_step.before_optimizations.hlo.pb")
+          .string();
   std::ifstream in(pb, std::ios::binary);
   std::string truncated(3000, '\0');
   in.read(truncated.data(), 3000);
@@ -85,6 +86,13 @@ TEST_F(UsageTest, BrokenProgramsAreNamedByWhatIsWrong) {
   for (const std::string command : {"run", "profile", "tune"}) {
     EXPECT_THAT(lagom({command, wrong_shape}),
                 FailsWith("computation 'e', instruction 'b': add: expected f32[4], found f32[5]"));
+  }
+  const std::string dynamic = folder_.write(
+      "dynamic.hlo",
+      "HloModule m\nENTRY e { a = f32[<=8]{0} parameter(0) ROOT b = f32[<=8]{0} add(a, a) }\n");
+  for (const std::string command : {"run", "profile", "tune"}) {
+    EXPECT_THAT(lagom({command, dynamic}),
+                FailsWith("dynamic.hlo: a parameter has shape f32[<=8]{0}"));
   }
   // What is in a broken program can still be looked at.
   const CommandResult inspected = lagom({"inspect", wrong_shape});

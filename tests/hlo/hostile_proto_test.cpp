@@ -175,6 +175,37 @@ TEST(HostileProtoTest, AFieldOfAnotherWireTypeIsRefused) {
   }
 }
 
+TEST(HostileProtoTest, AConstantsLiteralHasItsShape) {
+  Module module = small_module();
+  Instruction* constant = module.entry()->instructions()[1].get();
+  constant->literal = std::make_shared<const Literal>(
+      Literal::from_values(Shape::array(ElementType::kF32, {2}), {1, 2}));
+
+  EXPECT_THAT(refusal(module),
+              HasSubstr("instruction 'z': its literal has shape f32[2], it has f32[]"));
+}
+
+TEST(HostileProtoTest, AConstantWithoutALiteralHasNoValues) {
+  Module module = small_module();
+  module.entry()->instructions()[1]->literal.reset();
+
+  const Module read = read_hlo_proto(write_hlo_proto(module), "t");
+
+  EXPECT_TRUE(read.entry()->instructions()[1]->literal->elided);
+  EXPECT_THAT(write_hlo_text(read), HasSubstr("constant({...})"));
+}
+
+TEST(HostileProtoTest, ShapesWithoutATypeAreRefused) {
+  Module module = small_module();
+  module.entry()->instructions()[0]->shape = Shape{};
+  EXPECT_THAT(refusal(module), HasSubstr("a shape has no element type"));
+
+  Module tuple = small_module();
+  tuple.entry_layout = tuple.entry()->program_shape();
+  tuple.entry_layout->parameters[0] = Shape::tuple({Shape{}});
+  EXPECT_THAT(refusal(tuple), HasSubstr("a shape has no element type"));
+}
+
 TEST(HostileProtoTest, KeysOfFrontendAttributesMayHoldAnything) {
   Module module = small_module();
   module.frontend_attributes = {{"a key = {", "1"}, {"plain", "{\"json\": 2}"}};

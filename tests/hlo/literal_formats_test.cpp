@@ -33,7 +33,9 @@ std::string refusal(const std::string& shape, const std::string& value) {
   }
 }
 
-const Literal& literal(const Module& module) { return *module.entry()->root()->literal; }
+const Literal& literal(const Module& module) {
+  return *module.entry()->root()->literal;
+}
 
 void expect_both_forms_keep(const Module& module) {
   const Module text = read_hlo_text(write_hlo_text(module), "text");
@@ -99,7 +101,8 @@ TEST(LiteralFormatsTest, LimitsOfIntegersAreKept) {
 
 TEST(LiteralFormatsTest, ValuesPastTheLargestAreRefused) {
   // XLA's reader refuses these too; 65519.99 still rounds to f16's largest, 65504.
-  EXPECT_THAT(refusal("f32[]", "1e40"), HasSubstr("line 2, column 35: the value does not fit in f32"));
+  EXPECT_THAT(refusal("f32[]", "1e40"),
+              HasSubstr("line 2, column 35: the value does not fit in f32"));
   EXPECT_THAT(refusal("f16[1]", "{65520}"), HasSubstr("does not fit in f16"));
   EXPECT_EQ(refusal("f16[1]", "{65519.99}"), "");
   EXPECT_THAT(refusal("f8e4m3fn[1]", "{500}"), HasSubstr("does not fit in f8e4m3fn"));
@@ -158,11 +161,11 @@ TEST(LiteralFormatsTest, EveryFloatOfOneByteSurvives) {
 }
 
 TEST(LiteralFormatsTest, EmptyDimensions) {
-  for (const auto& [shape, value] : std::vector<std::pair<const char*, const char*>>{
-           {"f32[0]", "{}"},
-           {"f32[0,3]", "{  }"},
-           {"f32[3,0]", "{ {}, {}, {} }"},
-           {"f32[2,0,3]", "{ {  }, {  } }"}}) {
+  for (const auto& [shape, value] :
+       std::vector<std::pair<const char*, const char*>>{{"f32[0]", "{}"},
+                                                        {"f32[0,3]", "{  }"},
+                                                        {"f32[3,0]", "{ {}, {}, {} }"},
+                                                        {"f32[2,0,3]", "{ {  }, {  } }"}}) {
     const Module module = constant(shape, value);
     EXPECT_THAT(write_hlo_text(module), HasSubstr("constant(" + std::string(value) + ")"));
     expect_both_forms_keep(module);
@@ -177,11 +180,11 @@ TEST(LiteralFormatsTest, AnEmptyArrayWithAHugeDimensionIsPrintedShort) {
 }
 
 TEST(LiteralFormatsTest, TuplesAndComplexNumbers) {
-  for (const auto& [shape, value] : std::vector<std::pair<const char*, const char*>>{
-           {"(f32[], s32[2])", "( 1, {2, 3} )"},
-           {"((f32[]), ())", "( ( 1 ), (  ) )"},
-           {"c64[2]", "{(1, 2), (-0.5, inf)}"},
-           {"c128[]", "(1e+300, -0.0)"}}) {
+  for (const auto& [shape, value] :
+       std::vector<std::pair<const char*, const char*>>{{"(f32[], s32[2])", "( 1, {2, 3} )"},
+                                                        {"((f32[]), ())", "( ( 1 ), (  ) )"},
+                                                        {"c64[2]", "{(1, 2), (-0.5, inf)}"},
+                                                        {"c128[]", "(1e+300, -0.0)"}}) {
     const Module module = constant(shape, value);
     EXPECT_THAT(write_hlo_text(module), HasSubstr("constant(" + std::string(value) + ")"));
     expect_both_forms_keep(module);

@@ -154,6 +154,7 @@ TEST(ProtoReaderTest, NamesWhatIsMissing) {
   protozero::pbf_writer writer(instruction);
   writer.add_string(1, "s");
   writer.add_string(2, "add");
+  writer.add_message(3, std::string("\x10\x0b"));  // f32[]
   writer.add_int64(35, 1);
   writer.add_int64(36, 77);
   protozero::pbf_writer computation_writer(computation);

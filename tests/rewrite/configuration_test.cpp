@@ -23,15 +23,19 @@ ENTRY main {
   ROOT dot = f32[64,4]{1,0} dot(flat, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 })";
 
-Configuration parse(const std::string& text) { return Configuration::from_string(text); }
+Configuration parse(const std::string& text) {
+  return Configuration::from_string(text);
+}
 
 TEST(ConfigurationTest, TextFormIsSortedAndReadsBack) {
   const Configuration configuration = parse(
       "flag xla_b 512\n# a comment\n\ndot operand-layout 1 {0,1}\nconv form depthwise_taps\n"
-      "dot barrier 0\ndot output-layout {0,1}\nflag xla_a true\nflag xla_c \"true\"\nflag xla_d 0.5\n");
-  EXPECT_EQ(configuration.to_string(),
-            "conv form depthwise_taps\ndot output-layout {0,1}\ndot operand-layout 1 {0,1}\n"
-            "dot barrier 0\nflag xla_a true\nflag xla_b 512\nflag xla_c \"true\"\nflag xla_d 0.5\n");
+      "dot barrier 0\ndot output-layout {0,1}\nflag xla_a true\nflag xla_c \"true\"\nflag xla_d "
+      "0.5\n");
+  EXPECT_EQ(
+      configuration.to_string(),
+      "conv form depthwise_taps\ndot output-layout {0,1}\ndot operand-layout 1 {0,1}\n"
+      "dot barrier 0\nflag xla_a true\nflag xla_b 512\nflag xla_c \"true\"\nflag xla_d 0.5\n");
   EXPECT_EQ(parse(configuration.to_string()), configuration);
   EXPECT_EQ(parse(configuration.to_string()).hash(), configuration.hash());
   EXPECT_TRUE(std::holds_alternative<std::string>(configuration.flags.at("xla_c")));
@@ -107,8 +111,8 @@ TEST(ApplyTest, FormReplacesTheNodeAndKeepsItsMetadata) {
 
 TEST(ApplyTest, LayoutsAndBarriersWrapValues) {
   const hlo::Module module = hlo::read_hlo_text(kProgram, "p");
-  const hlo::Module tuned = apply(
-      module, parse("flat output-layout {0,1}\ndot operand-layout 1 {0,1}\ndot barrier 0\n"));
+  const hlo::Module tuned =
+      apply(module, parse("flat output-layout {0,1}\ndot operand-layout 1 {0,1}\ndot barrier 0\n"));
   hlo::verify(tuned, "tuned");
   const hlo::Instruction& dot = *tuned.entry()->find("dot");
   const hlo::Instruction& barrier = dot.operand(0);

@@ -81,9 +81,13 @@ Command::~Command() {
   fs::remove_all(folder_);
 }
 
-void Command::signal(int number) const { kill(pid_, number); }
+void Command::signal(int number) const {
+  kill(pid_, number);
+}
 
-std::string Command::err() const { return content(folder_ / "err"); }
+std::string Command::err() const {
+  return content(folder_ / "err");
+}
 
 bool Command::wait_for(const std::string& text, std::chrono::seconds limit) const {
   const auto end = Clock::now() + limit;
@@ -115,7 +119,9 @@ CommandResult run_command(const std::string& program, const std::vector<std::str
 }
 
 TemporaryFolder::TemporaryFolder() : path_(new_folder()) {}
-TemporaryFolder::~TemporaryFolder() { fs::remove_all(path_); }
+TemporaryFolder::~TemporaryFolder() {
+  fs::remove_all(path_);
+}
 
 std::string TemporaryFolder::write(const std::string& name, const std::string& bytes) const {
   std::ofstream(path_ / name, std::ios::binary) << bytes;

@@ -14,9 +14,9 @@
 namespace lagom::tune {
 namespace {
 
+using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using nlohmann::json;
 
 constexpr char kProgram[] = R"(HloModule m
 ENTRY main {
@@ -44,8 +44,11 @@ TuneResult tuned_result(const SearchSpace& space) {
   result.copies_before = 1;
   result.copies_after = 3;
   result.outputs.emplace_back();
-  KernelRecord record{.signature = "0123", .configuration = "n form depthwise_taps\n",
-                      .opcode = "convolution", .default_seconds = 1e-3, .seconds = 4e-4};
+  KernelRecord record{.signature = "0123",
+                      .configuration = "n form depthwise_taps\n",
+                      .opcode = "convolution",
+                      .default_seconds = 1e-3,
+                      .seconds = 4e-4};
   record.ratio = {.median = 0.4, .low = 0.39, .high = 0.41, .pairs = 7};
   KernelRecord failed = record;
   failed.seconds.reset();
@@ -55,11 +58,17 @@ TuneResult tuned_result(const SearchSpace& space) {
     result.kernels.push_back(
         {.kernel = 0, .default_seconds = 1e-3, .forms = {record, failed}, .error = ""});
   }
-  result.trials.push_back({.number = 1, .elapsed_seconds = 1, .origin = "greedy",
-                           .configuration = result.configuration, .measured = true,
+  result.trials.push_back({.number = 1,
+                           .elapsed_seconds = 1,
+                           .origin = "greedy",
+                           .configuration = result.configuration,
+                           .measured = true,
                            .ratio = result.ratio});
-  result.trials.push_back({.number = 2, .elapsed_seconds = 2, .origin = "flag",
-                           .failure = measure::FailureKind::kWrongNumbers, .error = "<off>"});
+  result.trials.push_back({.number = 2,
+                           .elapsed_seconds = 2,
+                           .origin = "flag",
+                           .failure = measure::FailureKind::kWrongNumbers,
+                           .error = "<off>"});
   return result;
 }
 

@@ -89,8 +89,8 @@ TEST(SearchSpaceTest, OptionsCloseParts) {
   for (int i = 0; i < 50; ++i) flags_only.mutate(configuration, random);
   EXPECT_TRUE(configuration.decisions.empty());
 
-  const SearchSpace nothing(
-      module, {.forms = false, .layouts = false, .barriers = false, .flags = false});
+  const SearchSpace nothing(module,
+                            {.forms = false, .layouts = false, .barriers = false, .flags = false});
   EXPECT_EQ(nothing.num_choices(), 0u);
   rewrite::Configuration untouched;
   EXPECT_FALSE(nothing.mutate(untouched, random));

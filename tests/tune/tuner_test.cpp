@@ -72,9 +72,8 @@ TEST_F(TunerTest, TrialsAreLimited) {
     const TuneResult result = run(depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} add(c, x)\n"));
 
     // The finalists, three at most, are timed once more.
-    const auto searched =
-        std::count_if(result.trials.begin(), result.trials.end(),
-                      [](const Trial& trial) { return trial.origin != "final"; });
+    const auto searched = std::count_if(result.trials.begin(), result.trials.end(),
+                                        [](const Trial& trial) { return trial.origin != "final"; });
     EXPECT_LE(searched, 3) << strategy_name(strategy);
     EXPECT_GE(searched, 1) << strategy_name(strategy);
     EXPECT_LE(result.trials.size(), 6u) << strategy_name(strategy);
