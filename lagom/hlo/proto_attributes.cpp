@@ -1,10 +1,10 @@
-// Attributes of HloInstructionProto, both ways, and the messages of metadata, sharding and tables.
+// Attributes of HloInstructionProto, both ways.
 #include <algorithm>
 #include <cstring>
 #include <span>
 
 #include "lagom/hlo/attribute_fields.h"
-#include "lagom/hlo/proto_parts.h"
+#include "lagom/hlo/proto_fields.h"
 #include "lagom/util/error.h"
 
 namespace lagom::hlo::detail {
@@ -13,121 +13,33 @@ namespace {
 using protozero::pbf_reader;
 using protozero::pbf_writer;
 
-protozero::pbf_tag_type tag(int field) { return static_cast<protozero::pbf_tag_type>(field); }
-
-/// Walks the table of simple attributes and reads the one the reader stands on.
-class SimpleReader {
- public:
-  explicit SimpleReader(pbf_reader& reader) : reader_(reader), tag_(reader.tag()) {}
-  bool found() const { return found_; }
-
-  void integer(std::string_view, int field, int64_t& value, int64_t standard) {
-    if (!wanted(field)) return;
-    value = read_integer(reader_);
-    // Group counts of 0 mean 1.
-    if (standard == 1 && value == 0) value = 1;
-  }
-  void boolean(std::string_view, int field, bool& value) {
-    if (wanted(field)) value = read_integer(reader_) != 0;
-  }
-  void real(std::string_view, int field, double& value) {
-    if (wanted(field)) value = read_float(reader_);
-  }
-  void word(std::string_view, int field, std::string& value) {
-    if (wanted(field)) value = read_bytes(reader_);
-  }
-  void quoted(std::string_view, int field, std::string& value) {
-    if (wanted(field)) value = read_bytes(reader_);
-  }
-  void enumeration(std::string_view name, int field, std::string& value,
-                   std::span<const std::string_view> names) {
-    if (!wanted(field)) return;
-    const int64_t i = read_integer(reader_);
-    if (i < 0 || i >= static_cast<int64_t>(names.size())) {
-      throw FormatError("", "", std::string(name) + " has the unknown value " + std::to_string(i));
-    }
-    value = names[static_cast<size_t>(i)];
-  }
-  void integers(std::string_view, int field, Dims& value) {
-    if (wanted(field)) read_integers(reader_, value);
-  }
-
- private:
-  bool wanted(int field) {
-    if (found_ || tag_ != tag(field)) return false;
-    found_ = true;
-    return true;
-  }
-
-  pbf_reader& reader_;
-  protozero::pbf_tag_type tag_;
-  bool found_ = false;
-};
-
-/// Reads a whole message whose fields are all simple.
-template <typename Fields>
-void read_message(pbf_reader message, Fields&& fields) {
-  while (message.next()) {
-    SimpleReader simple(message);
-    fields(simple);
-    if (!simple.found()) message.skip();
-  }
-}
-
-class SimpleWriter {
- public:
-  explicit SimpleWriter(pbf_writer& writer) : writer_(writer) {}
-
-  void integer(std::string_view, int field, const int64_t& value, int64_t standard) {
-    if (value != standard || standard == 1) writer_.add_int64(tag(field), value);
-  }
-  void boolean(std::string_view, int field, const bool& value) {
-    if (value) writer_.add_bool(tag(field), true);
-  }
-  void real(std::string_view, int field, const double& value) {
-    if (value != 0) writer_.add_float(tag(field), static_cast<float>(value));
-  }
-  void word(std::string_view, int field, const std::string& value) {
-    if (!value.empty()) writer_.add_string(tag(field), value);
-  }
-  void quoted(std::string_view, int field, const std::string& value) {
-    if (!value.empty()) writer_.add_bytes(tag(field), value);
-  }
-  void enumeration(std::string_view, int field, const std::string& value,
-                   std::span<const std::string_view> names) {
-    const auto it = std::find(names.begin(), names.end(), value);
-    if (it != names.end() && it != names.begin()) {
-      writer_.add_enum(tag(field), static_cast<int32_t>(it - names.begin()));
-    }
-  }
-  void integers(std::string_view, int field, const Dims& value) {
-    write_integers(writer_, field, value);
-  }
-
- private:
-  pbf_writer& writer_;
-};
-
-template <typename Fields>
-void write_message(pbf_writer& writer, int field, Fields&& fields) {
-  std::string bytes;
-  pbf_writer out(bytes);
-  fields(out);
-  writer.add_message(tag(field), bytes);
-}
-
 WindowDim read_window_dim(pbf_reader reader) {
   WindowDim w{.size = 0, .stride = 0, .window_dilation = 0, .base_dilation = 0};
   while (reader.next()) {
     switch (reader.tag()) {
-      case 1: w.size = read_integer(reader); break;
-      case 2: w.stride = read_integer(reader); break;
-      case 3: w.pad_low = read_integer(reader); break;
-      case 4: w.pad_high = read_integer(reader); break;
-      case 5: w.window_dilation = read_integer(reader); break;
-      case 6: w.base_dilation = read_integer(reader); break;
-      case 7: w.reversal = read_integer(reader) != 0; break;
-      default: reader.skip();
+      case 1:
+        w.size = read_integer(reader);
+        break;
+      case 2:
+        w.stride = read_integer(reader);
+        break;
+      case 3:
+        w.pad_low = read_integer(reader);
+        break;
+      case 4:
+        w.pad_high = read_integer(reader);
+        break;
+      case 5:
+        w.window_dilation = read_integer(reader);
+        break;
+      case 6:
+        w.base_dilation = read_integer(reader);
+        break;
+      case 7:
+        w.reversal = read_integer(reader) != 0;
+        break;
+      default:
+        reader.skip();
     }
   }
   // Very old dumps leave these out where they are 1.
@@ -141,16 +53,35 @@ ConvolutionDims read_convolution_dims(pbf_reader reader) {
   ConvolutionDims d;
   while (reader.next()) {
     switch (reader.tag()) {
-      case 3: d.kernel_input_feature = read_integer(reader); break;
-      case 4: d.kernel_output_feature = read_integer(reader); break;
-      case 6: read_integers(reader, d.kernel_spatial); break;
-      case 7: d.input_batch = read_integer(reader); break;
-      case 8: d.input_feature = read_integer(reader); break;
-      case 9: d.output_batch = read_integer(reader); break;
-      case 10: d.output_feature = read_integer(reader); break;
-      case 11: read_integers(reader, d.input_spatial); break;
-      case 12: read_integers(reader, d.output_spatial); break;
-      default: reader.skip();
+      case 3:
+        d.kernel_input_feature = read_integer(reader);
+        break;
+      case 4:
+        d.kernel_output_feature = read_integer(reader);
+        break;
+      case 6:
+        read_integers(reader, d.kernel_spatial);
+        break;
+      case 7:
+        d.input_batch = read_integer(reader);
+        break;
+      case 8:
+        d.input_feature = read_integer(reader);
+        break;
+      case 9:
+        d.output_batch = read_integer(reader);
+        break;
+      case 10:
+        d.output_feature = read_integer(reader);
+        break;
+      case 11:
+        read_integers(reader, d.input_spatial);
+        break;
+      case 12:
+        read_integers(reader, d.output_spatial);
+        break;
+      default:
+        reader.skip();
     }
   }
   return d;
@@ -180,11 +111,20 @@ ReplicaGroups read_device_list(pbf_reader reader) {
       int64_t count = 0, size = 0;
       while (iota.next()) {
         switch (iota.tag()) {
-          case 1: count = read_integer(iota); break;
-          case 2: size = read_integer(iota); break;
-          case 3: read_integers(iota, groups.iota_reshape); break;
-          case 4: read_integers(iota, groups.iota_perm); break;
-          default: iota.skip();
+          case 1:
+            count = read_integer(iota);
+            break;
+          case 2:
+            size = read_integer(iota);
+            break;
+          case 3:
+            read_integers(iota, groups.iota_reshape);
+            break;
+          case 4:
+            read_integers(iota, groups.iota_perm);
+            break;
+          default:
+            iota.skip();
         }
       }
       groups.iota_shape = {count, size};
@@ -200,9 +140,14 @@ void read_precision(pbf_reader reader, RareAttributes& rare) {
   int64_t algorithm = 0;
   while (reader.next()) {
     switch (reader.tag()) {
-      case 1: read_integers(reader, operands); break;
-      case 2: algorithm = read_integer(reader); break;
-      default: reader.skip();
+      case 1:
+        read_integers(reader, operands);
+        break;
+      case 2:
+        algorithm = read_integer(reader);
+        break;
+      default:
+        reader.skip();
     }
   }
   const auto name = [](std::span<const std::string_view> names, int64_t i) {
@@ -221,10 +166,17 @@ OutputAlias read_output_alias(pbf_reader reader) {
   OutputAlias alias;
   while (reader.next()) {
     switch (reader.tag()) {
-      case 1: read_integers(reader, alias.output_index); break;
-      case 2: alias.operand = read_integer(reader); break;
-      case 3: read_integers(reader, alias.operand_index); break;
-      default: reader.skip();
+      case 1:
+        read_integers(reader, alias.output_index);
+        break;
+      case 2:
+        alias.operand = read_integer(reader);
+        break;
+      case 3:
+        read_integers(reader, alias.operand_index);
+        break;
+      default:
+        reader.skip();
     }
   }
   return alias;
@@ -235,10 +187,17 @@ SliceDim read_slice_dim(pbf_reader reader) {
   s.stride = 0;
   while (reader.next()) {
     switch (reader.tag()) {
-      case 1: s.start = read_integer(reader); break;
-      case 2: s.limit = read_integer(reader); break;
-      case 3: s.stride = read_integer(reader); break;
-      default: reader.skip();
+      case 1:
+        s.start = read_integer(reader);
+        break;
+      case 2:
+        s.limit = read_integer(reader);
+        break;
+      case 3:
+        s.stride = read_integer(reader);
+        break;
+      default:
+        reader.skip();
     }
   }
   if (s.stride == 0) s.stride = 1;
@@ -256,10 +215,17 @@ std::vector<PadDim> read_padding(pbf_reader reader) {
     PadDim p;
     while (dim.next()) {
       switch (dim.tag()) {
-        case 1: p.low = read_integer(dim); break;
-        case 2: p.high = read_integer(dim); break;
-        case 3: p.interior = read_integer(dim); break;
-        default: dim.skip();
+        case 1:
+          p.low = read_integer(dim);
+          break;
+        case 2:
+          p.high = read_integer(dim);
+          break;
+        case 3:
+          p.interior = read_integer(dim);
+          break;
+        default:
+          dim.skip();
       }
     }
     padding.push_back(p);
@@ -282,9 +248,15 @@ bool read_structured(pbf_reader& reader, Instruction& instruction) {
       }
       return true;
     }
-    case 16: a.convolution = read_convolution_dims(open_message(reader)); return true;
-    case 17: a.slice.push_back(read_slice_dim(open_message(reader))); return true;
-    case 21: a.padding = read_padding(open_message(reader)); return true;
+    case 16:
+      a.convolution = read_convolution_dims(open_message(reader));
+      return true;
+    case 17:
+      a.slice.push_back(read_slice_dim(open_message(reader)));
+      return true;
+    case 21:
+      a.padding = read_padding(open_message(reader));
+      return true;
     case 30:
       read_message(open_message(reader), [&](auto& simple) { visit_dot(a.dot.ensure(), simple); });
       return true;
@@ -292,7 +264,9 @@ bool read_structured(pbf_reader& reader, Instruction& instruction) {
       read_message(open_message(reader),
                    [&](auto& simple) { visit_gather(a.gather.ensure(), simple); });
       return true;
-    case 34: read_integers(reader, a.gather.ensure().slice_sizes); return true;
+    case 34:
+      read_integers(reader, a.gather.ensure().slice_sizes);
+      return true;
     case 48:
       read_message(open_message(reader),
                    [&](auto& simple) { visit_scatter(a.scatter.ensure(), simple); });
@@ -303,16 +277,23 @@ bool read_structured(pbf_reader& reader, Instruction& instruction) {
         simple.integers("", 3, a.dot->rhs_group);
       });
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
 /// Messages among the rare attributes; false when the field is none of them.
 bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
   switch (reader.tag()) {
-    case 29: r.outfeed_shape = read_shape(open_message(reader)); return true;
-    case 40: r.sharding = read_sharding(open_message(reader)); return true;
-    case 43: r.backend_config = read_bytes(reader); return true;
+    case 29:
+      r.outfeed_shape = read_shape(open_message(reader));
+      return true;
+    case 40:
+      r.sharding = read_sharding(open_message(reader));
+      return true;
+    case 43:
+      r.backend_config = read_bytes(reader);
+      return true;
     case 49:
       // Deprecated twin of field 87, which newer writers fill as well.
       if (r.replica_groups.iota_shape.empty()) {
@@ -322,7 +303,9 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
         reader.skip();
       }
       return true;
-    case 51: read_precision(open_message(reader), r); return true;
+    case 51:
+      read_precision(open_message(reader), r);
+      return true;
     case 52: {
       pbf_reader pair = open_message(reader);
       Dims ids{0, 0};
@@ -336,7 +319,9 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
       r.source_target_pairs.push_back(std::move(ids));
       return true;
     }
-    case 57: r.operand_layouts.push_back(read_shape(open_message(reader))); return true;
+    case 57:
+      r.operand_layouts.push_back(read_shape(open_message(reader)));
+      return true;
     case 59:
       read_message(open_message(reader), [&](auto& simple) {
         simple.boolean("", 1, r.left_side);
@@ -361,11 +346,20 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
     case 62:
       read_message(open_message(reader), [&](auto& simple) { simple.boolean("", 1, r.lower); });
       return true;
-    case 68: r.frontend_attributes = read_string_map(open_message(reader)); return true;
-    case 74: r.output_aliases.push_back(read_output_alias(open_message(reader))); return true;
-    case 80: r.cross_program_prefetch_index = read_integer(reader); return true;
-    case 87: r.replica_groups = read_device_list(open_message(reader)); return true;
-    default: return false;
+    case 68:
+      r.frontend_attributes = read_string_map(open_message(reader));
+      return true;
+    case 74:
+      r.output_aliases.push_back(read_output_alias(open_message(reader)));
+      return true;
+    case 80:
+      r.cross_program_prefetch_index = read_integer(reader);
+      return true;
+    case 87:
+      r.replica_groups = read_device_list(open_message(reader));
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -408,8 +402,8 @@ void write_precision(pbf_writer& writer, const RareAttributes& r) {
   }
   write_message(writer, 51, [&](pbf_writer& out) {
     write_integers(out, 1, precisions);
-    const auto* it = std::find(std::begin(kDotAlgorithms), std::end(kDotAlgorithms),
-                               r.dot_algorithm);
+    const auto* it =
+        std::find(std::begin(kDotAlgorithms), std::end(kDotAlgorithms), r.dot_algorithm);
     if (it != std::end(kDotAlgorithms) && it != std::begin(kDotAlgorithms)) {
       out.add_enum(2, static_cast<int32_t>(it - std::begin(kDotAlgorithms)));
     }
@@ -560,211 +554,6 @@ void write_attributes(pbf_writer& writer, const Instruction& instruction, std::s
     write_rare(writer, instruction, *a.rare);
     bytes += a.rare->unknown_fields;
   }
-}
-
-Metadata read_metadata(pbf_reader reader) {
-  Metadata m;
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case 1: m.op_type = read_bytes(reader); break;
-      case 2: m.op_name = read_bytes(reader); break;
-      case 3: m.source_file = read_bytes(reader); break;
-      case 4: m.source_line = read_integer(reader); break;
-      case 8: m.size_of_generated_code_in_bytes = read_integer(reader); break;
-      case 9: m.size_of_memory_working_set_in_bytes = read_integer(reader); break;
-      case 12: m.deduplicated_name = read_bytes(reader); break;
-      case 15: m.stack_frame_id = read_integer(reader); break;
-      case 16: m.scheduling_name = read_bytes(reader); break;
-      case 17: m.source_end_line = read_integer(reader); break;
-      case 18: m.source_column = read_integer(reader); break;
-      case 19: m.source_end_column = read_integer(reader); break;
-      default: keep_unknown(reader, m.unknown_fields);
-    }
-  }
-  return m;
-}
-
-void write_metadata(pbf_writer& writer, int field, const Metadata& m) {
-  std::string bytes;
-  pbf_writer out(bytes);
-  const auto text = [&](int f, const std::string& value) {
-    if (!value.empty()) out.add_string(tag(f), value);
-  };
-  const auto number = [&](int f, int64_t value) {
-    if (value != 0) out.add_int64(tag(f), value);
-  };
-  text(1, m.op_type);
-  text(2, m.op_name);
-  text(3, m.source_file);
-  number(4, m.source_line);
-  number(8, m.size_of_generated_code_in_bytes);
-  number(9, m.size_of_memory_working_set_in_bytes);
-  text(12, m.deduplicated_name);
-  number(15, m.stack_frame_id);
-  text(16, m.scheduling_name);
-  number(17, m.source_end_line);
-  number(18, m.source_column);
-  number(19, m.source_end_column);
-  bytes += m.unknown_fields;
-  writer.add_message(tag(field), bytes);
-}
-
-Sharding read_sharding(pbf_reader reader, int depth) {
-  if (depth > kMaxProtoDepth) throw FormatError("", "", "shardings are nested too deeply");
-  Sharding s;
-  bool in_group = false;
-  int64_t group = 0;
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case 1: s.type = Sharding::Type(read_integer(reader)); break;
-      case 3: read_integers(reader, s.tile_dims); break;
-      case 4: read_integers(reader, s.devices); break;
-      case 5: s.tuple.push_back(read_sharding(open_message(reader), depth + 1)); break;
-      case 6: s.replicate_on_last_dim = read_integer(reader) != 0; break;
-      case 8: {
-        Dims types;
-        read_integers(reader, types);
-        for (const int64_t t : types) s.last_tile_dims.push_back(Sharding::Type(t));
-        break;
-      }
-      case 9: read_integers(reader, s.iota_reshape); break;
-      case 10: read_integers(reader, s.iota_perm); break;
-      case 11: in_group = read_integer(reader) != 0; break;
-      case 12: group = read_integer(reader); break;
-      case 13: s.shard_like = read_integer(reader) == 1; break;
-      default: keep_unknown(reader, s.unknown_fields);
-    }
-  }
-  if (in_group) s.shard_group = group;
-  // A single device says all about a maximal sharding.
-  if (s.type == Sharding::Type::kMaximal) s.tile_dims.clear();
-  // An identity permutation is the same as none: keep one form.
-  bool identity = true;
-  for (size_t i = 0; i < s.iota_perm.size(); ++i) {
-    identity = identity && s.iota_perm[i] == static_cast<int64_t>(i);
-  }
-  if (identity) s.iota_perm.clear();
-  return s;
-}
-
-void write_sharding(pbf_writer& writer, int field, const Sharding& s) {
-  std::string bytes;
-  pbf_writer out(bytes);
-  out.add_enum(1, static_cast<int32_t>(s.type));
-  Dims tile_dims = s.tile_dims;
-  if (s.type == Sharding::Type::kMaximal && tile_dims.empty()) tile_dims = {1};
-  write_integers(out, 3, tile_dims);
-  write_integers(out, 4, s.devices);
-  for (const Sharding& element : s.tuple) write_sharding(out, 5, element);
-  if (s.replicate_on_last_dim) out.add_bool(6, true);
-  Dims types;
-  for (const Sharding::Type t : s.last_tile_dims) types.push_back(static_cast<int64_t>(t));
-  write_integers(out, 8, types);
-  write_integers(out, 9, s.iota_reshape);
-  Dims perm = s.iota_perm;
-  for (size_t i = 0; perm.size() < s.iota_reshape.size(); ++i) {
-    perm.push_back(static_cast<int64_t>(i));
-  }
-  write_integers(out, 10, perm);
-  if (s.shard_group) {
-    out.add_bool(11, true);
-    out.add_int64(12, *s.shard_group);
-    out.add_enum(13, s.shard_like ? 1 : 0);
-  }
-  bytes += s.unknown_fields;
-  writer.add_message(tag(field), bytes);
-}
-
-StringMap read_string_map(pbf_reader reader) {
-  StringMap map;
-  while (reader.next()) {
-    if (reader.tag() != 1) {
-      reader.skip();
-      continue;
-    }
-    pbf_reader entry = open_message(reader);
-    std::pair<std::string, std::string> pair;
-    while (entry.next()) {
-      switch (entry.tag()) {
-        case 1: pair.first = read_bytes(entry); break;
-        case 2: pair.second = read_bytes(entry); break;
-        default: entry.skip();
-      }
-    }
-    map.push_back(std::move(pair));
-  }
-  std::sort(map.begin(), map.end());
-  return map;
-}
-
-void write_string_map(pbf_writer& writer, int field, const StringMap& map) {
-  write_message(writer, field, [&](pbf_writer& out) {
-    for (const auto& [key, value] : map) {
-      write_message(out, 1, [&, &k = key, &v = value](pbf_writer& entry) {
-        entry.add_string(1, k);
-        entry.add_string(2, v);
-      });
-    }
-  });
-}
-
-StackFrameIndex read_stack_frames(pbf_reader reader) {
-  StackFrameIndex index;
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case 1: index.file_names.push_back(read_bytes(reader)); break;
-      case 2: index.function_names.push_back(read_bytes(reader)); break;
-      case 3: {
-        StackFrameIndex::FileLocation l;
-        read_message(open_message(reader), [&](auto& simple) {
-          simple.integer("", 1, l.file_name_id, 0);
-          simple.integer("", 2, l.function_name_id, 0);
-          simple.integer("", 3, l.line, 0);
-          simple.integer("", 4, l.column, 0);
-          simple.integer("", 5, l.end_line, 0);
-          simple.integer("", 6, l.end_column, 0);
-        });
-        index.file_locations.push_back(l);
-        break;
-      }
-      case 4: {
-        StackFrameIndex::Frame f;
-        read_message(open_message(reader), [&](auto& simple) {
-          simple.integer("", 1, f.file_location_id, 0);
-          simple.integer("", 2, f.parent_frame_id, 0);
-        });
-        index.frames.push_back(f);
-        break;
-      }
-      default: reader.skip();
-    }
-  }
-  return index;
-}
-
-void write_stack_frames(pbf_writer& writer, int field, const StackFrameIndex& index) {
-  write_message(writer, field, [&](pbf_writer& out) {
-    for (const std::string& name : index.file_names) out.add_string(1, name);
-    for (const std::string& name : index.function_names) out.add_string(2, name);
-    for (const auto& l : index.file_locations) {
-      write_message(out, 3, [&](pbf_writer& fields) {
-        SimpleWriter simple(fields);
-        simple.integer("", 1, l.file_name_id, 0);
-        simple.integer("", 2, l.function_name_id, 0);
-        simple.integer("", 3, l.line, 0);
-        simple.integer("", 4, l.column, 0);
-        simple.integer("", 5, l.end_line, 0);
-        simple.integer("", 6, l.end_column, 0);
-      });
-    }
-    for (const auto& f : index.frames) {
-      write_message(out, 4, [&](pbf_writer& fields) {
-        SimpleWriter simple(fields);
-        simple.integer("", 1, f.file_location_id, 0);
-        simple.integer("", 2, f.parent_frame_id, 0);
-      });
-    }
-  });
 }
 
 }  // namespace lagom::hlo::detail

@@ -67,6 +67,29 @@ TEST_F(DatabaseTest, KeepsFailuresButNotStops) {
   EXPECT_FALSE(again.find("0123", "node form y\n"));
 }
 
+TEST_F(DatabaseTest, AnErrorMayQuoteAnyBytes) {
+  KernelRecord failed = record("a\n", 1);
+  failed.seconds.reset();
+  failed.failure = measure::FailureKind::kCrash;
+  failed.error = "worker aborted: \xff\xfe";
+  Database(folder_, "cpu").add(failed);
+
+  EXPECT_TRUE(Database(folder_, "cpu").find("0123", "a\n")->error.starts_with("worker aborted: "));
+}
+
+TEST_F(DatabaseTest, TimesThatCannotBeAreSkipped) {
+  for (const double ratio : {0.0, -0.5}) {
+    Database(folder_, "cpu").add(record("a\n", ratio));
+  }
+  KernelRecord free = record("b\n", 0.5);
+  free.seconds = 0;
+  Database(folder_, "cpu").add(free);
+
+  const Database again(folder_, "cpu");
+  EXPECT_EQ(again.num_skipped(), 3u);
+  EXPECT_EQ(again.size(), 0u);
+}
+
 TEST_F(DatabaseTest, ALineTornByAKillCostsOnlyItself) {
   Database(folder_, "cpu").add(record("a\n", 0.5));
   const auto path = file();
