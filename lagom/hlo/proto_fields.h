@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "lagom/hlo/proto_parts.h"
+#include "lagom/hlo/unique_names.h"
 #include "lagom/util/error.h"
 
 namespace lagom::hlo::detail {
@@ -35,8 +36,14 @@ class SimpleReader {
   void real(std::string_view, int field, double& value) {
     if (wanted(field)) value = read_float(reader_);
   }
-  void word(std::string_view, int field, std::string& value) {
-    if (wanted(field)) value = read_bytes(reader_);
+  void word(std::string_view name, int field, std::string& value) {
+    if (!wanted(field)) return;
+    value = read_bytes(reader_);
+    // Text has such words bare.
+    std::string word = value;
+    if (!word.empty() && sanitize_name(word, "")) {
+      throw FormatError("", "", std::string(name) + " is no word: '" + value + "'");
+    }
   }
   void quoted(std::string_view, int field, std::string& value) {
     if (wanted(field)) value = read_bytes(reader_);

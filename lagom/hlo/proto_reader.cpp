@@ -91,6 +91,13 @@ std::string_view unwrap(std::string_view bytes) {
   return {};
 }
 
+/// Every shape of it has a type, so that text can hold it.
+bool is_complete(const ProgramShape& program) {
+  const auto is_valid = [](const Shape& s) { return s.element_type != ElementType::kInvalid; };
+  return is_valid(program.result) &&
+         std::all_of(program.parameters.begin(), program.parameters.end(), is_valid);
+}
+
 /// Numbers of instructions by id. Ids mostly ascend one by one, so a guess and a binary search beat
 /// a hash table.
 class IdTable {
@@ -212,10 +219,7 @@ class ProtoReader {
       }
     }
     computation_ = nullptr;
-    if (module_.entry_layout &&
-        module_.entry_layout->result.element_type == ElementType::kInvalid) {
-      module_.entry_layout.reset();
-    }
+    if (module_.entry_layout && !is_complete(*module_.entry_layout)) module_.entry_layout.reset();
     // Parameter names in the layout repeat the parameters' own.
     if (module_.entry_layout) module_.entry_layout->parameter_names.clear();
   }

@@ -257,7 +257,10 @@ Shape read_shape(pbf_reader reader, int depth) {
   if (type < 0 || type >= kNumElementTypes) {
     fail("element type " + std::to_string(type) + " is unknown");
   }
-  if (shape.element_type == ElementType::kInvalid) fail("a shape has no element type");
+  // The layout of a parameter that is missing has none either; an instruction must have one.
+  if (shape.element_type == ElementType::kInvalid && depth > 0) {
+    fail("a shape has no element type");
+  }
   if (shape.element_type == ElementType::kBuffer
           ? shape.tuple_shapes.size() != 1
           : !shape.is_tuple() && !shape.tuple_shapes.empty()) {

@@ -98,12 +98,12 @@ Window read_window(TextCursor& cursor) {
     if (window.empty()) window.resize(values.size());
     const size_t parts = field == "pad" ? 2 : 1;
     for (const Dims& v : values) {
-      if (v.size() != parts) cursor.fail("malformed window field '" + std::string(field) + "'", start);
+      if (v.size() != parts)
+        cursor.fail("malformed window field '" + std::string(field) + "'", start);
     }
     if (values.size() != window.size()) {
-      cursor.fail("window field '" + std::string(field) + "' has " +
-                      std::to_string(values.size()) + " dimensions, the others have " +
-                      std::to_string(window.size()),
+      cursor.fail("window field '" + std::string(field) + "' has " + std::to_string(values.size()) +
+                      " dimensions, the others have " + std::to_string(window.size()),
                   start);
     }
     for (size_t i = 0; i < values.size(); ++i) {
@@ -189,10 +189,14 @@ ConvolutionDims read_dim_labels(TextCursor& cursor) {
       input.spatial.size() != output.spatial.size()) {
     cursor.fail("dim_labels: the three parts have different numbers of spatial dimensions", start);
   }
-  return {.input_batch = input.first, .input_feature = input.second,
-          .input_spatial = input.spatial, .kernel_input_feature = kernel.first,
-          .kernel_output_feature = kernel.second, .kernel_spatial = kernel.spatial,
-          .output_batch = output.first, .output_feature = output.second,
+  return {.input_batch = input.first,
+          .input_feature = input.second,
+          .input_spatial = input.spatial,
+          .kernel_input_feature = kernel.first,
+          .kernel_output_feature = kernel.second,
+          .kernel_spatial = kernel.spatial,
+          .output_batch = output.first,
+          .output_feature = output.second,
           .output_spatial = output.spatial};
 }
 
@@ -229,13 +233,16 @@ std::vector<PadDim> read_padding(TextCursor& cursor) {
 ReplicaGroups read_replica_groups(TextCursor& cursor) {
   ReplicaGroups groups;
   if (cursor.consume('[')) {
-    do groups.iota_shape.push_back(cursor.integer("a group count")); while (cursor.consume(','));
+    do groups.iota_shape.push_back(cursor.integer("a group count"));
+    while (cursor.consume(','));
     cursor.expect(']', "in replica_groups");
     cursor.expect("<=[", "in replica_groups");
-    do groups.iota_reshape.push_back(cursor.integer("a dimension")); while (cursor.consume(','));
+    do groups.iota_reshape.push_back(cursor.integer("a dimension"));
+    while (cursor.consume(','));
     cursor.expect(']', "in replica_groups");
     if (cursor.consume("T(")) {
-      do groups.iota_perm.push_back(cursor.integer("a dimension")); while (cursor.consume(','));
+      do groups.iota_perm.push_back(cursor.integer("a dimension"));
+      while (cursor.consume(','));
       cursor.expect(')', "in replica_groups");
     }
     return groups;
@@ -351,7 +358,8 @@ void read_tile_assignment(TextCursor& cursor, Sharding& sharding) {
     }
     return;
   }
-  do sharding.devices.push_back(cursor.integer("a device id")); while (cursor.consume(','));
+  do sharding.devices.push_back(cursor.integer("a device id"));
+  while (cursor.consume(','));
 }
 
 }  // namespace
@@ -373,7 +381,8 @@ Sharding read_sharding(TextCursor& cursor, int depth) {
   cursor.expect('{', "before a sharding");
   if (cursor.peek() == '{') {
     sharding.type = Sharding::Type::kTuple;
-    do sharding.tuple.push_back(read_sharding(cursor, depth + 1)); while (cursor.consume(','));
+    do sharding.tuple.push_back(read_sharding(cursor, depth + 1));
+    while (cursor.consume(','));
     cursor.expect('}', "after a tuple sharding");
     return sharding;
   }
@@ -414,6 +423,7 @@ Metadata read_metadata(TextCursor& cursor) {
   cursor.expect('{', "before metadata");
   while (!cursor.consume('}')) {
     cursor.consume(',');
+    cursor.skip_space();
     const char* start = cursor.position();
     const std::string_view field = cursor.identifier("a metadata field or '}'");
     cursor.expect('=', "after a metadata field");
@@ -458,8 +468,8 @@ StringMap read_string_map(TextCursor& cursor, std::string_view what) {
     std::string key(cursor.peek() == '"' ? cursor.quoted("a key")
                                          : std::string(cursor.identifier("a key")));
     cursor.expect('=', "after a key in " + std::string(what));
-    std::string value = cursor.peek() == '"' ? cursor.quoted("a value")
-                                             : std::string(cursor.balanced("a value"));
+    std::string value =
+        cursor.peek() == '"' ? cursor.quoted("a value") : std::string(cursor.balanced("a value"));
     map.emplace_back(std::move(key), std::move(value));
   }
   std::sort(map.begin(), map.end());

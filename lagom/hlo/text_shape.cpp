@@ -318,6 +318,9 @@ Shape read_shape(TextCursor& cursor, int depth) {
   }
   shape.element_type = *type;
   read_dimensions(cursor, shape);
+  if (!is_array_type(*type) && !shape.dimensions.empty()) {
+    cursor.fail("a shape of type " + std::string(word) + " has dimensions", start);
+  }
   const char next = cursor.raw_peek();
   if (next == '{' && is_array_type(*type)) {
     // Elsewhere a brace opens a computation's body: a layout begins with a number or ':'.

@@ -33,15 +33,17 @@ class Composer {
     }
     if (!unmeasured_.decisions.empty()) {
       // There was no time for some kernels: their promising forms get a chance in the whole.
-      measure(winners);
+      const Trial* trial = measure(winners);
       if (winners.empty()) return;
+      const bool is_sound = trial != nullptr && trial->failure == measure::FailureKind::kNone;
+      if (is_sound && !session_.may_try(0.8)) return;
     }
     unmeasured_.decisions.clear();
     const std::vector<size_t> sound = compose_sound(winners);
     // Small gains are often noise, and a form can spoil a fusion: the large ones by themselves.
     std::erase_if(
         large, [&](size_t k) { return std::find(sound.begin(), sound.end(), k) == sound.end(); });
-    if (!large.empty() && large.size() < sound.size()) measure(large);
+    if (!large.empty() && large.size() < sound.size() && session_.may_try(0.8)) measure(large);
   }
 
  private:
@@ -150,7 +152,7 @@ void take_back_forms(SearchSession& session) {
   for (const auto& [saving, index] : order) {
     // A form that saves a large share alone is not what loses in place.
     if (saving > 0.1 * session.result().default_seconds) break;
-    if (session.past(0.72) || !session.trials_left()) return;
+    if (!session.may_try(0.72)) return;
     Configuration without = session.best_configuration();
     const Configuration best = without;
     session.space().set_form(without, session.space().kernels()[index], nullptr);
@@ -161,7 +163,7 @@ void take_back_forms(SearchSession& session) {
 
 void try_flags(SearchSession& session) {
   for (const auto& [name, value] : session.space().flag_choices()) {
-    if (session.past(0.76) || !session.trials_left()) return;
+    if (!session.may_try(0.76)) return;
     if (session.dropped_flags().contains(name)) continue;
     Configuration configuration = session.best_configuration();
     configuration.flags[name] = value;
@@ -172,7 +174,7 @@ void try_flags(SearchSession& session) {
 void explore(SearchSession& session, bool genetic) {
   constexpr int kMaxBarren = 200;
   int barren = 0;
-  while (!session.past(0.8) && session.trials_left() && barren < kMaxBarren) {
+  while (session.may_try(0.8) && barren < kMaxBarren) {
     Configuration configuration = genetic ? offspring(session) : random_configuration(session);
     for (const std::string& flag : session.dropped_flags()) configuration.flags.erase(flag);
     // A space so small that everything was tried ends the search.

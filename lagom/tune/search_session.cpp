@@ -63,6 +63,13 @@ bool SearchSession::trials_left() const {
   return options_.max_trials <= 0 || static_cast<int>(result_.trials.size()) < options_.max_trials;
 }
 
+bool SearchSession::may_try(double share) const {
+  if (past(share) || !trials_left()) return false;
+  // The finalists need their time too: a trial that would run into it is not begun.
+  return options_.budget_seconds <= 0 ||
+         elapsed() + 2 * last_trial_seconds_ < options_.budget_seconds;
+}
+
 void SearchSession::report(const std::string& phase, const std::string& text) const {
   if (options_.on_event) {
     options_.on_event({.elapsed_seconds = elapsed(),
@@ -135,6 +142,7 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
     const auto it = tried_.find(text);
     if (it != tried_.end()) return result_.trials[it->second];
   }
+  const double begin = elapsed();
   Trial trial;
   trial.number = static_cast<int>(result_.trials.size()) + 1;
   trial.origin = origin;
@@ -155,6 +163,7 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
   trial.measured = measured.ok() && measured.seconds && !measured.dropped_early;
   trial.compile_seconds = measured.figures.compile_seconds;
   trial.elapsed_seconds = elapsed();
+  last_trial_seconds_ = trial.elapsed_seconds - begin;
   for (const std::string& flag : measured.figures.dropped_flags) {
     if (dropped_flags_.insert(flag).second) {
       report("search", "the compiler does not know flag " + flag + "; it is left out");
@@ -179,7 +188,7 @@ std::string SearchSession::describe_trial(const Trial& trial) const {
   } else if (trial.failure == measure::FailureKind::kNone) {
     text += "slower, given up";
   } else {
-    text += std::string(measure::failure_kind_name(trial.failure)) + ": " + trial.error;
+    text += trial.error;
   }
   return text;
 }

@@ -31,6 +31,11 @@ class SearchSession {
   /// True when this share of the budget is used up, or the caller wants to stop.
   bool past(double share) const;
   bool trials_left() const;
+  /// Whether another candidate may be measured: this share of the budget is not used up, trials are
+  /// left, and one more like the last leaves time for the final measurement.
+  bool may_try(double share) const;
+  /// Wall time that the last candidate took, compiling included.
+  double last_trial_seconds() const { return last_trial_seconds_; }
   void report(const std::string& phase, const std::string& text) const;
 
   /// Compiles, runs and times the default on healthy inputs. Throws SystemError when it does not
@@ -78,6 +83,7 @@ class SearchSession {
   std::chrono::steady_clock::time_point start_;
   std::mt19937_64 random_;
   measure::Worker program_worker_, kernel_worker_;
+  double last_trial_seconds_ = 0;
   std::unordered_map<std::string, size_t> tried_;
   std::unordered_map<std::string, std::vector<measure::OutputComparison>> finalist_outputs_;
   std::set<std::string> dropped_flags_;

@@ -57,7 +57,8 @@ const Trial* time_finalists(SearchSession& session) {
                                       .budget_seconds = std::min(left / 5, 4.0)};
   const Trial* best = nullptr;
   for (const Configuration& configuration : finalists) {
-    if (session.stopped() || (best != nullptr && session.past(0.96))) break;
+    const bool late = budget > 0 && session.elapsed() + session.last_trial_seconds() > budget;
+    if (session.stopped() || (best != nullptr && late)) break;
     const Trial& trial = session.try_configuration(configuration, "final", timing, /*fresh=*/true);
     if (trial.measured && (best == nullptr || trial.ratio.median < best->ratio.median)) {
       best = &trial;

@@ -198,12 +198,39 @@ TEST(HostileProtoTest, AConstantWithoutALiteralHasNoValues) {
 TEST(HostileProtoTest, ShapesWithoutATypeAreRefused) {
   Module module = small_module();
   module.entry()->instructions()[0]->shape = Shape{};
-  EXPECT_THAT(refusal(module), HasSubstr("a shape has no element type"));
+  EXPECT_THAT(refusal(module), HasSubstr("instruction 'p': the instruction has no shape"));
 
   Module tuple = small_module();
   tuple.entry_layout = tuple.entry()->program_shape();
   tuple.entry_layout->parameters[0] = Shape::tuple({Shape{}});
   EXPECT_THAT(refusal(tuple), HasSubstr("a shape has no element type"));
+}
+
+TEST(HostileProtoTest, AMissingParameterIsTheVerifiersToName) {
+  const Module module = read_hlo_text("HloModule m\nENTRY e { ROOT p = f32[] parameter(1) }", "t");
+
+  const Module read = read_hlo_proto(write_hlo_proto(module), "t");
+
+  EXPECT_EQ(describe_difference(module, read), "");
+  EXPECT_THROW(verify(read, "t"), FormatError);
+}
+
+TEST(HostileProtoTest, WordsOfAttributesAreWords) {
+  Module module = read_hlo_text(R"(HloModule m
+f { ROOT p = f32[] parameter(0) }
+ENTRY e { a = f32[] parameter(0)  ROOT r = f32[] fusion(a), kind=kLoop, calls=f }
+)",
+                                "m");
+  std::string bytes = write_hlo_proto(module);
+  const size_t at = bytes.rfind("kLoop");
+  ASSERT_NE(at, std::string::npos);
+  bytes.replace(at, 5, "k, x=");
+  try {
+    read_hlo_proto(bytes, "t");
+    FAIL() << "accepted";
+  } catch (const FormatError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("instruction 'r': kind is no word: 'k, x='"));
+  }
 }
 
 TEST(HostileProtoTest, KeysOfFrontendAttributesMayHoldAnything) {

@@ -203,6 +203,8 @@ TEST(LiteralFormatsTest, AnElidedTupleIsReadAndPrintedAgain) {
 TEST(LiteralFormatsTest, ShapesWithoutASizeHaveNoConstants) {
   EXPECT_THAT(refusal("f32[?]", "{}"), HasSubstr("is not possible"));
   EXPECT_THAT(refusal("f32[<=1099511627776,1099511627776]", "{}"), HasSubstr("too many elements"));
+  EXPECT_THAT(refusal("(f32[], opaque[3])", "{...}"), HasSubstr("type opaque has dimensions"));
+  EXPECT_THAT(refusal("token[1]", ""), HasSubstr("type token has dimensions"));
   EXPECT_THAT(refusal("f32[1099511627776]", "{1, 2}"), HasSubstr("more than the text has"));
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "lagom/hlo/text_writer.h"
 #include "lagom/util/error.h"
 
 namespace lagom::hlo {
@@ -237,6 +238,17 @@ TEST(TextReaderErrorTest, BoundsNesting) {
   std::string bodies;
   for (int i = 0; i < 100000; ++i) bodies += "c = f32[] call(), to_apply={ ";
   EXPECT_THAT(error_of("e { " + bodies), HasSubstr("nested too deeply"));
+}
+
+TEST(TextReaderTest, UnknownMetadataIsPrintedTheSameAgain) {
+  const Module module = read_hlo_text(
+      "HloModule m\nENTRY e { ROOT p = f32[] parameter(0), metadata={op_name=\"x\",  odd={1},  "
+      "other=2} }",
+      "t");
+  const std::string text = write_hlo_text(module);
+
+  EXPECT_THAT(text, ::testing::HasSubstr("metadata={op_name=\"x\" odd={1} other=2}"));
+  EXPECT_EQ(write_hlo_text(read_hlo_text(text, "again")), text);
 }
 
 }  // namespace
