@@ -363,6 +363,14 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
   }
 }
 
+/// Writers put empty frontend attributes, backend configurations and precisions on every
+/// instruction: they need no rare attributes to be made for them.
+bool is_empty_rare_message(const pbf_reader& reader) {
+  if (reader.tag() != 68 && reader.tag() != 43 && reader.tag() != 51) return false;
+  pbf_reader copy = reader;
+  return copy.wire_type() == protozero::pbf_wire_type::length_delimited && copy.get_view().empty();
+}
+
 void write_window(pbf_writer& writer, const Window& window) {
   write_message(writer, 15, [&](pbf_writer& out) {
     for (const WindowDim& w : window) {
@@ -483,6 +491,7 @@ void write_rare(pbf_writer& writer, const Instruction& instruction, const RareAt
 }  // namespace
 
 void read_attribute(pbf_reader& reader, Instruction& instruction) {
+  if (is_empty_rare_message(reader)) return reader.skip();
   if (read_structured(reader, instruction)) return;
   if (reader.tag() == 70 && instruction.opcode != Opcode::kRngBitGenerator) return reader.skip();
   SimpleReader simple(reader);

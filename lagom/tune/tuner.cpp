@@ -68,7 +68,8 @@ const Trial* time_finalists(SearchSession& session) {
   return best == nullptr && session.stopped() ? best_of_search : best;
 }
 
-/// Takes the finalist if it beats the noise floor, else the default.
+/// Takes the finalist if it beats the noise floor, and the pessimistic end of its interval half of
+/// it; else the default.
 void settle(SearchSession& session, const Trial* best) {
   TuneResult& result = session.result();
   const double floor = result.baseline.noise_floor;
@@ -77,7 +78,7 @@ void settle(SearchSession& session, const Trial* best) {
     add_note(result, "no candidate was faster than the default");
     return;
   }
-  if (best->ratio.high >= 1 || best->ratio.median > 1 - floor) {
+  if (best->ratio.median > 1 - floor || best->ratio.high > 1 - floor / 2) {
     add_note(result, "the best candidate, " + factor_text(1 / best->ratio.median) +
                          ", does not beat the noise floor of " + percent_text(floor) +
                          ": the default is returned");
