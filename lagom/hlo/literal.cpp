@@ -12,18 +12,12 @@ Literal Literal::from_values(Shape shape, const std::vector<double>& values) {
   }
   const int width = element_bytes(shape.element_type);
   literal.data.resize(static_cast<size_t>(n * width));
-  const Dims order = shape.minor_to_major();
-  Dims stride(shape.dimensions.size(), 1);
-  int64_t step = 1;
-  for (const int64_t d : order) {
-    stride[static_cast<size_t>(d)] = step;
-    step *= shape.dimensions[static_cast<size_t>(d)];
-  }
+  const Dims stride = shape.strides();
   Dims index(shape.dimensions.size(), 0);
   int64_t offset = 0;
   for (int64_t i = 0; i < n; ++i) {
     encode_number(shape.element_type, values[static_cast<size_t>(i)],
-                   literal.data.data() + offset * width);
+                  literal.data.data() + offset * width);
     for (size_t d = index.size(); d-- > 0;) {
       offset += stride[d];
       if (++index[d] < shape.dimensions[d]) break;
@@ -41,18 +35,12 @@ Literal Literal::scalar(ElementType type, double value) {
 
 double Literal::value_at(int64_t linear_index) const {
   return decode_number(shape.element_type,
-                        data.data() + linear_index * element_bytes(shape.element_type));
+                       data.data() + linear_index * element_bytes(shape.element_type));
 }
 
 std::vector<double> Literal::row_major_values() const {
   const int64_t n = shape.num_elements();
-  const Dims order = shape.minor_to_major();
-  Dims stride(shape.dimensions.size(), 1);
-  int64_t step = 1;
-  for (const int64_t d : order) {
-    stride[static_cast<size_t>(d)] = step;
-    step *= shape.dimensions[static_cast<size_t>(d)];
-  }
+  const Dims stride = shape.strides();
   std::vector<double> values(static_cast<size_t>(n));
   Dims index(shape.dimensions.size(), 0);
   int64_t offset = 0;

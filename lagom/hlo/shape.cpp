@@ -74,11 +74,16 @@ void append_shape(std::string& out, const Shape& shape, bool with_layout) {
 
 std::string_view element_type_name(ElementType type) {
   switch (type) {
-    case ElementType::kTuple: return "tuple";
-    case ElementType::kOpaque: return "opaque";
-    case ElementType::kToken: return "token";
-    case ElementType::kBuffer: return "buffer";
-    default: return number_format(type).name;
+    case ElementType::kTuple:
+      return "tuple";
+    case ElementType::kOpaque:
+      return "opaque";
+    case ElementType::kToken:
+      return "token";
+    case ElementType::kBuffer:
+      return "buffer";
+    default:
+      return number_format(type).name;
   }
 }
 
@@ -90,13 +95,21 @@ std::optional<ElementType> element_type_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-int element_bits(ElementType type) { return number_format(type).bits; }
+int element_bits(ElementType type) {
+  return number_format(type).bits;
+}
 
-int element_bytes(ElementType type) { return number_format(type).bytes; }
+int element_bytes(ElementType type) {
+  return number_format(type).bytes;
+}
 
-bool is_floating(ElementType type) { return number_format(type).is_float(); }
+bool is_floating(ElementType type) {
+  return number_format(type).is_float();
+}
 
-bool is_complex(ElementType type) { return number_format(type).is_complex(); }
+bool is_complex(ElementType type) {
+  return number_format(type).is_complex();
+}
 
 bool is_signed_integer(ElementType type) {
   return number_format(type).kind == NumberKind::kSigned;
@@ -106,7 +119,9 @@ bool is_unsigned_integer(ElementType type) {
   return number_format(type).kind == NumberKind::kUnsigned;
 }
 
-bool is_array_type(ElementType type) { return element_bits(type) != 0; }
+bool is_array_type(ElementType type) {
+  return element_bits(type) != 0;
+}
 
 Shape Shape::array(ElementType type, Dims dims) {
   Shape shape;
@@ -180,7 +195,19 @@ int64_t Shape::size_bytes() const {
   return total;
 }
 
-Dims Shape::minor_to_major() const { return layout ? layout->minor_to_major : row_major(rank()); }
+Dims Shape::minor_to_major() const {
+  return layout ? layout->minor_to_major : row_major(rank());
+}
+
+Dims Shape::strides() const {
+  Dims strides(dimensions.size(), 1);
+  int64_t step = 1;
+  for (const int64_t d : minor_to_major()) {
+    strides[static_cast<size_t>(d)] = step;
+    step *= dimensions[static_cast<size_t>(d)];
+  }
+  return strides;
+}
 
 std::string Shape::to_string(bool with_layout) const {
   std::string out;

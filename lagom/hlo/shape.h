@@ -74,6 +74,8 @@ struct Shape {
   int64_t size_bytes() const;
   /// Minor-to-major order, row-major when no layout is given.
   Dims minor_to_major() const;
+  /// Elements between neighbours along each dimension, in the order of the layout.
+  Dims strides() const;
 
   /// "f32[4,8]{1,0}"; without the layout by option.
   std::string to_string(bool with_layout = true) const;

@@ -245,13 +245,7 @@ class ArrayLiteralReader {
         shape_(shape),
         data_(data),
         width_(element_bytes(shape.element_type)),
-        stride_(shape.dimensions.size(), 1) {
-    int64_t step = 1;
-    for (const int64_t d : shape.minor_to_major()) {
-      stride_[static_cast<size_t>(d)] = step;
-      step *= shape.dimensions[static_cast<size_t>(d)];
-    }
-  }
+        stride_(shape.strides()) {}
 
   void read(size_t dimension, int64_t offset) {
     if (dimension == shape_.dimensions.size()) {

@@ -206,13 +206,7 @@ void append_literal(std::string& out, const Literal& literal, const TextOptions&
     out += "{}";
     return;
   }
-  Dims stride(literal.shape.dimensions.size(), 1);
-  int64_t step = 1;
-  for (const int64_t d : literal.shape.minor_to_major()) {
-    stride[static_cast<size_t>(d)] = step;
-    step *= literal.shape.dimensions[static_cast<size_t>(d)];
-  }
-  append_array(out, literal, stride, 0, 0);
+  append_array(out, literal, literal.shape.strides(), 0, 0);
 }
 
 }  // namespace lagom::hlo::detail
