@@ -42,13 +42,15 @@ class KernelLevel {
  private:
   /// False when there is no time for it.
   bool time_kernel(size_t index, Database& database, const KernelSearchOptions& kernel_options) {
-    if (session_.past(0.6)) {
+    const Kernel& kernel = session_.space().kernels()[index];
+    KernelSearchOptions late = kernel_options;
+    late.known_only = session_.past(0.6);  // what the database knows costs no time
+    KernelResult kernel_result =
+        search_kernel(kernel, index, session_.kernel_worker(), database, late);
+    if (late.known_only && !kernel_result.from_database) {
       session_.report("kernels", "the time for kernels is used up; the others stay as they are");
       return false;
     }
-    const Kernel& kernel = session_.space().kernels()[index];
-    KernelResult kernel_result =
-        search_kernel(kernel, index, session_.kernel_worker(), database, kernel_options);
     // A program has many small kernels that stay as they are: only the others are news.
     const double total =
         kernel_result.default_seconds * static_cast<double>(kernel.instructions.size());

@@ -109,6 +109,7 @@ KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& 
            options.min_total_seconds;
   };
   if (result.from_database && (open.empty() || too_small())) return result;
+  if (options.known_only) return result;
   if (!result.error.empty()) return result;
 
   result.from_database = false;

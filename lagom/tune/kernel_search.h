@@ -34,6 +34,7 @@ struct KernelSearchOptions {
   /// A kernel whose default takes less than this in all its places together keeps its form: nothing
   /// could be gained that a whole program shows.
   double min_total_seconds = 0;
+  bool known_only = false;  ///< Measure nothing: only what the database knows.
   bool promising_only = false;  ///< Leave rules untried that seldom win on such nodes.
   double stop_ratio = 2;        ///< Forms slower than this many times the default are given up.
   std::function<bool()> should_stop;

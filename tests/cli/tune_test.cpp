@@ -177,7 +177,7 @@ TEST_F(TuneTest, TwoSearchesShareADatabaseAndWaitForEachOther) {
 TEST_F(TuneTest, ADamagedDatabaseIsNoHindrance) {
   const std::vector<std::string> arguments = {
       "tune",       depthwise_program(), "--out",        folder_ / "out", "--budget-seconds",
-      "4",          "--no-flags",        "--no-layouts", "--strategy",    "greedy",
+      "8",          "--no-flags",        "--no-layouts", "--strategy",    "greedy",
       "--database", folder_ / "kernels"};
   ASSERT_EQ(lagom(arguments).status, 0);
   ASSERT_FALSE(database_lines().empty());
