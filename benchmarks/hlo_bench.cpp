@@ -1,5 +1,5 @@
 #include <benchmark/benchmark.h>
-#include <malloc.h>
+#include <mimalloc.h>
 
 #include <cstdlib>
 #include <map>
@@ -118,16 +118,39 @@ void BM_WriteHloProto(benchmark::State& state) {
 }
 BENCHMARK(BM_WriteHloProto)->Unit(benchmark::kMillisecond);
 
+/// Bytes of all blocks in use in a heap.
+size_t used_bytes(const mi_heap_t* heap) {
+  size_t bytes = 0;
+  mi_heap_visit_blocks(
+      heap, /*visit_all_blocks=*/false,
+      [](const mi_heap_t*, const mi_heap_area_t* area, void*, size_t, void* sum) {
+        *static_cast<size_t*>(sum) += area->used * area->block_size;
+        return true;
+      },
+      &bytes);
+  return bytes;
+}
+
 void BM_CloneModule(benchmark::State& state) {
   const Module& module = large_module(40000);
-  size_t heap = 0;
+  size_t bytes = 0;
   for (auto _ : state) {
-    const size_t before = mallinfo2().uordblks;
-    const Module copy = module.clone();
-    heap = mallinfo2().uordblks - before;
-    benchmark::DoNotOptimize(copy.entry());
+    state.PauseTiming();
+    mi_heap_t* const own = mi_heap_new();
+    mi_heap_t* const usual = mi_heap_set_default(own);
+    state.ResumeTiming();
+    {
+      const Module copy = module.clone();
+      state.PauseTiming();
+      mi_heap_set_default(usual);
+      bytes = used_bytes(own);
+      state.ResumeTiming();
+    }
+    state.PauseTiming();
+    mi_heap_delete(own);
+    state.ResumeTiming();
   }
-  state.counters["heap_mb"] = static_cast<double>(heap) / 1e6;
+  state.counters["heap_mb"] = static_cast<double>(bytes) / 1e6;
 }
 BENCHMARK(BM_CloneModule)->Unit(benchmark::kMillisecond);
 

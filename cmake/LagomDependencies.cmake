@@ -20,3 +20,12 @@ find_library(LAGOM_LIBDEFLATE_LIBRARY deflate REQUIRED)
 add_library(lagom_libdeflate INTERFACE)
 target_include_directories(lagom_libdeflate SYSTEM INTERFACE "${LAGOM_LIBDEFLATE_INCLUDE}")
 target_link_libraries(lagom_libdeflate INTERFACE "${LAGOM_LIBDEFLATE_LIBRARY}")
+
+# Takes malloc's place in programs that link it. A process that runs measured programs must not:
+# their times are to be those they have in their users' processes.
+add_library(lagom_allocator INTERFACE)
+if(NOT LAGOM_SANITIZE AND NOT LAGOM_FUZZ)
+  find_package(mimalloc REQUIRED)
+  target_link_libraries(lagom_allocator INTERFACE
+    -Wl,--push-state,--no-as-needed mimalloc -Wl,--pop-state)
+endif()

@@ -10,10 +10,6 @@ const RareAttributes& Instruction::rare() const {
   return attributes.rare ? *attributes.rare : kNone;
 }
 
-bool Instruction::is_root_of(const Computation& computation) const {
-  return computation.root() == this;
-}
-
 Instruction* Computation::append(std::unique_ptr<Instruction> instruction) {
   instructions_.push_back(std::move(instruction));
   return instructions_.back().get();

@@ -36,7 +36,6 @@ struct Instruction {
   const RareAttributes& rare() const;  ///< The rare attributes, defaults when there are none.
   RareAttributes& mutable_rare() { return attributes.rare.ensure(); }
   Instruction& operand(size_t i) const { return *operands[i]; }
-  bool is_root_of(const Computation& computation) const;
 };
 
 /// A function of HLO: instructions in an order where operands precede their users.

@@ -14,119 +14,54 @@ using protozero::pbf_reader;
 using protozero::pbf_writer;
 
 WindowDim read_window_dim(pbf_reader reader) {
-  WindowDim w{.size = 0, .stride = 0, .window_dilation = 0, .base_dilation = 0};
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case 1:
-        w.size = read_integer(reader);
-        break;
-      case 2:
-        w.stride = read_integer(reader);
-        break;
-      case 3:
-        w.pad_low = read_integer(reader);
-        break;
-      case 4:
-        w.pad_high = read_integer(reader);
-        break;
-      case 5:
-        w.window_dilation = read_integer(reader);
-        break;
-      case 6:
-        w.base_dilation = read_integer(reader);
-        break;
-      case 7:
-        w.reversal = read_integer(reader) != 0;
-        break;
-      default:
-        reader.skip();
-    }
-  }
-  // Very old dumps leave these out where they are 1.
-  if (w.stride == 0) w.stride = 1;
-  if (w.window_dilation == 0) w.window_dilation = 1;
-  if (w.base_dilation == 0) w.base_dilation = 1;
+  WindowDim w{.size = 0};
+  // Very old dumps leave strides and dilations out where they are 1.
+  read_message(reader, [&](auto& simple) {
+    simple.integer("", 1, w.size, 0);
+    simple.integer("", 2, w.stride, 1);
+    simple.integer("", 3, w.pad_low, 0);
+    simple.integer("", 4, w.pad_high, 0);
+    simple.integer("", 5, w.window_dilation, 1);
+    simple.integer("", 6, w.base_dilation, 1);
+    simple.boolean("", 7, w.reversal);
+  });
   return w;
 }
 
 ConvolutionDims read_convolution_dims(pbf_reader reader) {
   ConvolutionDims d;
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case 3:
-        d.kernel_input_feature = read_integer(reader);
-        break;
-      case 4:
-        d.kernel_output_feature = read_integer(reader);
-        break;
-      case 6:
-        read_integers(reader, d.kernel_spatial);
-        break;
-      case 7:
-        d.input_batch = read_integer(reader);
-        break;
-      case 8:
-        d.input_feature = read_integer(reader);
-        break;
-      case 9:
-        d.output_batch = read_integer(reader);
-        break;
-      case 10:
-        d.output_feature = read_integer(reader);
-        break;
-      case 11:
-        read_integers(reader, d.input_spatial);
-        break;
-      case 12:
-        read_integers(reader, d.output_spatial);
-        break;
-      default:
-        reader.skip();
-    }
-  }
+  read_message(reader, [&](auto& simple) {
+    simple.integer("", 3, d.kernel_input_feature, 0);
+    simple.integer("", 4, d.kernel_output_feature, 0);
+    simple.integers("", 6, d.kernel_spatial);
+    simple.integer("", 7, d.input_batch, 0);
+    simple.integer("", 8, d.input_feature, 0);
+    simple.integer("", 9, d.output_batch, 0);
+    simple.integer("", 10, d.output_feature, 0);
+    simple.integers("", 11, d.input_spatial);
+    simple.integers("", 12, d.output_spatial);
+  });
   return d;
 }
 
-std::vector<Dims> read_replica_group_list(pbf_reader& reader, std::vector<Dims> groups) {
-  pbf_reader group = open_message(reader);
-  Dims ids;
-  while (group.next()) {
-    if (group.tag() == 1) {
-      read_integers(group, ids);
-    } else {
-      group.skip();
-    }
-  }
-  groups.push_back(std::move(ids));
-  return groups;
+void read_replica_group(pbf_reader group, std::vector<Dims>& groups) {
+  Dims& ids = groups.emplace_back();
+  read_message(group, [&](auto& simple) { simple.integers("", 1, ids); });
 }
 
 ReplicaGroups read_device_list(pbf_reader reader) {
   ReplicaGroups groups;
   while (reader.next()) {
     if (reader.tag() == 1) {
-      groups.groups = read_replica_group_list(reader, std::move(groups.groups));
+      read_replica_group(open_message(reader), groups.groups);
     } else if (reader.tag() == 2) {
-      pbf_reader iota = open_message(reader);
       int64_t count = 0, size = 0;
-      while (iota.next()) {
-        switch (iota.tag()) {
-          case 1:
-            count = read_integer(iota);
-            break;
-          case 2:
-            size = read_integer(iota);
-            break;
-          case 3:
-            read_integers(iota, groups.iota_reshape);
-            break;
-          case 4:
-            read_integers(iota, groups.iota_perm);
-            break;
-          default:
-            iota.skip();
-        }
-      }
+      read_message(open_message(reader), [&](auto& simple) {
+        simple.integer("", 1, count, 0);
+        simple.integer("", 2, size, 0);
+        simple.integers("", 3, groups.iota_reshape);
+        simple.integers("", 4, groups.iota_perm);
+      });
       groups.iota_shape = {count, size};
     } else {
       reader.skip();
@@ -164,72 +99,34 @@ void read_precision(pbf_reader reader, RareAttributes& rare) {
 
 OutputAlias read_output_alias(pbf_reader reader) {
   OutputAlias alias;
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case 1:
-        read_integers(reader, alias.output_index);
-        break;
-      case 2:
-        alias.operand = read_integer(reader);
-        break;
-      case 3:
-        read_integers(reader, alias.operand_index);
-        break;
-      default:
-        reader.skip();
-    }
-  }
+  read_message(reader, [&](auto& simple) {
+    simple.integers("", 1, alias.output_index);
+    simple.integer("", 2, alias.operand, 0);
+    simple.integers("", 3, alias.operand_index);
+  });
   return alias;
 }
 
 SliceDim read_slice_dim(pbf_reader reader) {
   SliceDim s;
-  s.stride = 0;
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case 1:
-        s.start = read_integer(reader);
-        break;
-      case 2:
-        s.limit = read_integer(reader);
-        break;
-      case 3:
-        s.stride = read_integer(reader);
-        break;
-      default:
-        reader.skip();
-    }
-  }
-  if (s.stride == 0) s.stride = 1;
+  read_message(reader, [&](auto& simple) {
+    simple.integer("", 1, s.start, 0);
+    simple.integer("", 2, s.limit, 0);
+    simple.integer("", 3, s.stride, 1);
+  });
   return s;
 }
 
 std::vector<PadDim> read_padding(pbf_reader reader) {
   std::vector<PadDim> padding;
-  while (reader.next()) {
-    if (reader.tag() != 1) {
-      reader.skip();
-      continue;
-    }
-    pbf_reader dim = open_message(reader);
-    PadDim p;
-    while (dim.next()) {
-      switch (dim.tag()) {
-        case 1:
-          p.low = read_integer(dim);
-          break;
-        case 2:
-          p.high = read_integer(dim);
-          break;
-        case 3:
-          p.interior = read_integer(dim);
-          break;
-        default:
-          dim.skip();
-      }
-    }
-    padding.push_back(p);
-  }
+  for_each_entry(reader, [&](pbf_reader dim) {
+    PadDim& p = padding.emplace_back();
+    read_message(dim, [&](auto& simple) {
+      simple.integer("", 1, p.low, 0);
+      simple.integer("", 2, p.high, 0);
+      simple.integer("", 3, p.interior, 0);
+    });
+  });
   return padding;
 }
 
@@ -237,17 +134,10 @@ std::vector<PadDim> read_padding(pbf_reader reader) {
 bool read_structured(pbf_reader& reader, Instruction& instruction) {
   Attributes& a = instruction.attributes;
   switch (reader.tag()) {
-    case 15: {
-      pbf_reader window = open_message(reader);
-      while (window.next()) {
-        if (window.tag() == 1) {
-          a.window.push_back(read_window_dim(open_message(window)));
-        } else {
-          window.skip();
-        }
-      }
+    case 15:
+      for_each_entry(open_message(reader),
+                     [&](pbf_reader dim) { a.window.push_back(read_window_dim(dim)); });
       return true;
-    }
     case 16:
       a.convolution = read_convolution_dims(open_message(reader));
       return true;
@@ -297,8 +187,7 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
     case 49:
       // Deprecated twin of field 87, which newer writers fill as well.
       if (r.replica_groups.iota_shape.empty()) {
-        r.replica_groups.groups =
-            read_replica_group_list(reader, std::move(r.replica_groups.groups));
+        read_replica_group(open_message(reader), r.replica_groups.groups);
       } else {
         reader.skip();
       }
@@ -307,15 +196,11 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
       read_precision(open_message(reader), r);
       return true;
     case 52: {
-      pbf_reader pair = open_message(reader);
       Dims ids{0, 0};
-      while (pair.next()) {
-        if (pair.tag() == 1 || pair.tag() == 2) {
-          ids[pair.tag() - 1] = read_integer(pair);
-        } else {
-          pair.skip();
-        }
-      }
+      read_message(open_message(reader), [&](auto& simple) {
+        simple.integer("", 1, ids[0], 0);
+        simple.integer("", 2, ids[1], 0);
+      });
       r.source_target_pairs.push_back(std::move(ids));
       return true;
     }
@@ -331,16 +216,9 @@ bool read_rare_message(pbf_reader& reader, RareAttributes& r) {
       });
       return true;
     case 61: {
-      pbf_reader flags = open_message(reader);
-      while (flags.next()) {
-        if (flags.tag() != 1) {
-          flags.skip();
-          continue;
-        }
-        Dims values;
-        read_integers(flags, values);
-        for (const int64_t v : values) r.parameter_replication.push_back(v != 0);
-      }
+      Dims flags;
+      read_message(open_message(reader), [&](auto& simple) { simple.integers("", 1, flags); });
+      for (const int64_t flag : flags) r.parameter_replication.push_back(flag != 0);
       return true;
     }
     case 62:

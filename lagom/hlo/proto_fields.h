@@ -73,6 +73,18 @@ class SimpleReader {
   bool found_ = false;
 };
 
+/// Visits the entries of a message that is nothing but a list of them, as field 1.
+template <typename Visitor>
+void for_each_entry(protozero::pbf_reader list, Visitor&& visit) {
+  while (list.next()) {
+    if (list.tag() == 1) {
+      visit(open_message(list));
+    } else {
+      list.skip();
+    }
+  }
+}
+
 /// Reads a whole message whose fields are all simple.
 template <typename Fields>
 void read_message(protozero::pbf_reader message, Fields&& fields) {

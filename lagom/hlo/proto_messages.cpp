@@ -167,27 +167,21 @@ void write_sharding(pbf_writer& writer, int field, const Sharding& s) {
 
 StringMap read_string_map(pbf_reader reader) {
   StringMap map;
-  while (reader.next()) {
-    if (reader.tag() != 1) {
-      reader.skip();
-      continue;
-    }
-    pbf_reader entry = open_message(reader);
-    std::pair<std::string, std::string> pair;
+  for_each_entry(reader, [&](pbf_reader entry) {
+    auto& [key, value] = map.emplace_back();
     while (entry.next()) {
       switch (entry.tag()) {
         case 1:
-          pair.first = read_bytes(entry);
+          key = read_bytes(entry);
           break;
         case 2:
-          pair.second = read_bytes(entry);
+          value = read_bytes(entry);
           break;
         default:
           entry.skip();
       }
     }
-    map.push_back(std::move(pair));
-  }
+  });
   std::sort(map.begin(), map.end());
   return map;
 }
@@ -240,6 +234,53 @@ StackFrameIndex read_stack_frames(pbf_reader reader) {
     }
   }
   return index;
+}
+
+std::unordered_map<int64_t, Dims> read_schedule(pbf_reader reader) {
+  std::unordered_map<int64_t, Dims> schedule;
+  for_each_entry(reader, [&](pbf_reader entry) {
+    int64_t computation = 0;
+    Dims order;
+    while (entry.next()) {
+      if (entry.tag() == 1) {
+        computation = read_integer(entry);
+      } else if (entry.tag() == 2) {
+        read_message(open_message(entry), [&](auto& simple) { simple.integers("", 1, order); });
+      } else {
+        entry.skip();
+      }
+    }
+    schedule[computation] = std::move(order);
+  });
+  return schedule;
+}
+
+std::vector<InputOutputAlias> read_aliases(pbf_reader reader) {
+  std::vector<InputOutputAlias> aliases;
+  for_each_entry(reader, [&](pbf_reader entry) {
+    InputOutputAlias& alias = aliases.emplace_back();
+    int64_t kind = 0;
+    read_message(entry, [&](auto& simple) {
+      simple.integers("", 1, alias.output_index);
+      simple.integer("", 2, alias.parameter_number, 0);
+      simple.integers("", 3, alias.parameter_index);
+      simple.integer("", 4, kind, 0);
+    });
+    alias.must_alias = kind == 2;
+  });
+  return aliases;
+}
+
+std::vector<BufferDonor> read_donors(pbf_reader reader) {
+  std::vector<BufferDonor> donors;
+  for_each_entry(reader, [&](pbf_reader entry) {
+    BufferDonor& donor = donors.emplace_back();
+    read_message(entry, [&](auto& simple) {
+      simple.integer("", 1, donor.parameter_number, 0);
+      simple.integers("", 2, donor.parameter_index);
+    });
+  });
+  return donors;
 }
 
 void write_stack_frames(pbf_writer& writer, int field, const StackFrameIndex& index) {

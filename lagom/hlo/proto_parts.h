@@ -28,6 +28,9 @@ protozero::pbf_reader open_message(protozero::pbf_reader& reader);
 /// Skips the field the reader stands on and appends its bytes, tag included.
 void keep_unknown(protozero::pbf_reader& reader, std::string& unknown);
 
+/// The HloModuleProto in the bytes, down through wrappers; empty when there is none.
+std::string_view find_module_proto(std::string_view bytes);
+
 Shape read_shape(protozero::pbf_reader reader, int depth = 0);
 ProgramShape read_program_shape(protozero::pbf_reader reader);
 Literal read_literal(protozero::pbf_reader reader, int depth = 0);
@@ -35,6 +38,10 @@ Sharding read_sharding(protozero::pbf_reader reader, int depth = 0);
 Metadata read_metadata(protozero::pbf_reader reader);
 StringMap read_string_map(protozero::pbf_reader reader);
 StackFrameIndex read_stack_frames(protozero::pbf_reader reader);
+/// Ids of each computation's instructions in the order they run, by the computation's id.
+std::unordered_map<int64_t, Dims> read_schedule(protozero::pbf_reader reader);
+std::vector<InputOutputAlias> read_aliases(protozero::pbf_reader reader);
+std::vector<BufferDonor> read_donors(protozero::pbf_reader reader);
 void read_attribute(protozero::pbf_reader& reader, Instruction& instruction);
 
 void write_integers(protozero::pbf_writer& writer, int field, const Dims& values);

@@ -20,76 +20,6 @@ using detail::read_integer;
 using detail::read_integers;
 using detail::read_view;
 using protozero::pbf_reader;
-using protozero::pbf_wire_type;
-
-/// Whether the bytes parse as a sequence of fields to their end.
-bool is_message(std::string_view bytes) {
-  try {
-    pbf_reader reader(bytes.data(), bytes.size());
-    while (reader.next()) reader.skip();
-    return true;
-  } catch (const protozero::exception&) {
-    return false;
-  }
-}
-
-/// HloModuleProto: a name, then computations whose first field is again a name.
-bool is_module(std::string_view bytes) {
-  if (!is_message(bytes)) return false;
-  pbf_reader reader(bytes.data(), bytes.size());
-  bool has_computation = false;
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case 1:
-      case 2:
-      case 3:
-        if (reader.wire_type() != pbf_wire_type::length_delimited) return false;
-        if (reader.tag() == 3) {
-          const auto view = reader.get_view();
-          pbf_reader computation(view.data(), view.size());
-          try {
-            while (computation.next()) {
-              if (computation.tag() == 2 &&
-                  computation.wire_type() == pbf_wire_type::length_delimited) {
-                has_computation = true;
-              }
-              computation.skip();
-            }
-          } catch (const protozero::exception&) {
-            return false;
-          }
-          continue;
-        }
-        reader.skip();
-        break;
-      default:
-        reader.skip();
-    }
-  }
-  return has_computation;
-}
-
-/// The HloModuleProto inside a wrapper: field 1 down to the first that is a module.
-std::string_view unwrap(std::string_view bytes) {
-  for (int depth = 0; depth < 4; ++depth) {
-    if (is_module(bytes)) return bytes;
-    if (!is_message(bytes)) return {};
-    pbf_reader reader(bytes.data(), bytes.size());
-    std::string_view inner;
-    while (reader.next()) {
-      if (reader.tag() == 1 && inner.empty() &&
-          reader.wire_type() == pbf_wire_type::length_delimited) {
-        const auto view = reader.get_view();
-        inner = {view.data(), view.size()};
-      } else {
-        reader.skip();
-      }
-    }
-    if (inner.empty()) return {};
-    bytes = inner;
-  }
-  return {};
-}
 
 /// Every shape of it has a type, so that text can hold it.
 bool is_complete(const ProgramShape& program) {
@@ -140,7 +70,8 @@ class ProtoReader {
       read_module(pbf_reader(bytes.data(), bytes.size()));
       link();
     } catch (const protozero::exception& e) {
-      throw FormatError(path_, where(), std::string("damaged protobuf message: ") + e.what());
+      throw FormatError(path_, where(),
+                        std::string("damaged or truncated protobuf message: ") + e.what());
     } catch (const FormatError& e) {
       if (!path_.empty() && std::string_view(e.what()).starts_with(path_)) throw;
       throw FormatError(path_, where(), e.what());
@@ -197,10 +128,11 @@ class ProtoReader {
           entry_id_ = read_integer(reader);
           break;
         case 7:
-          read_schedule(open_message(reader));
+          schedule_ = detail::read_schedule(open_message(reader));
+          module_.is_scheduled = true;
           break;
         case 8:
-          read_aliases(open_message(reader));
+          module_.input_output_aliases = detail::read_aliases(open_message(reader));
           break;
         case 11:
           module_.is_dynamic = read_integer(reader) != 0;
@@ -209,7 +141,7 @@ class ProtoReader {
           module_.stack_frames = detail::read_stack_frames(open_message(reader));
           break;
         case 18:
-          read_donors(open_message(reader));
+          module_.buffer_donors = detail::read_donors(open_message(reader));
           break;
         case 19:
           module_.frontend_attributes = detail::read_string_map(open_message(reader));
@@ -274,24 +206,15 @@ class ProtoReader {
     control_ids_.clear();
     called_ids_.clear();
     pbf_reader attributes = reader;
-    bool has_opcode = false;
-    while (reader.next()) {  // the opcode decides what some attributes mean
-      if (reader.tag() == 1) {
-        owned->name = read_bytes(reader);
-      } else if (reader.tag() == 2) {
-        const std::string_view name = read_view(reader);
-        const auto opcode = opcode_from_name(name);
-        if (!opcode) fail("unknown opcode '" + std::string(name) + "'");
-        owned->opcode = *opcode;
-        has_opcode = true;
-      } else {
-        reader.skip();
-      }
-    }
-    if (!has_opcode) fail("the instruction has no opcode");
+    read_name_and_opcode(reader, *owned);
     while (attributes.next()) {
       switch (attributes.tag()) {
-        case 1:
+        case 1:  // mostly known already
+          if (owned->name.empty())
+            owned->name = read_bytes(attributes);
+          else
+            attributes.skip();
+          break;
         case 2:
           attributes.skip();
           break;
@@ -299,8 +222,10 @@ class ProtoReader {
           owned->shape = detail::read_shape(open_message(attributes));
           break;
         case 7: {
-          Metadata metadata = detail::read_metadata(open_message(attributes));
-          if (!(metadata == Metadata{})) owned->metadata = std::move(metadata);
+          const pbf_reader metadata = open_message(attributes);
+          if (metadata.length() == 0) break;
+          owned->metadata = detail::read_metadata(metadata);
+          if (*owned->metadata == Metadata{}) owned->metadata.reset();
           break;
         }
         case 8:
@@ -358,6 +283,24 @@ class ProtoReader {
     scope.computation->append(std::move(pending_instruction_));
   }
 
+  /// Looks ahead: the opcode decides what some attributes mean, and errors tell the name.
+  void read_name_and_opcode(pbf_reader reader, Instruction& instruction) const {
+    while (reader.next()) {
+      if (reader.tag() == 1) {
+        instruction.name = read_bytes(reader);
+      } else if (reader.tag() == 2) {
+        const std::string_view name = read_view(reader);
+        const auto opcode = opcode_from_name(name);
+        if (!opcode) fail("unknown opcode '" + std::string(name) + "'");
+        instruction.opcode = *opcode;
+        return;
+      } else {
+        reader.skip();
+      }
+    }
+    fail("the instruction has no opcode");
+  }
+
   /// Literals are read by their own shapes, and used by their instructions'. A constant without one
   /// had its values stripped.
   void check_literal(Instruction& instruction) const {
@@ -388,90 +331,6 @@ class ProtoReader {
     if (instruction.opcode == Opcode::kIota && a.dimensions.empty()) a.dimensions = {0};
     if (a.rare && a.rare->async_execution_thread == "main") a.rare->async_execution_thread.clear();
     if (a.rare && *a.rare == RareAttributes{}) a.rare.reset();
-  }
-
-  void read_schedule(pbf_reader reader) {
-    module_.is_scheduled = true;
-    while (reader.next()) {
-      if (reader.tag() != 1) {
-        reader.skip();
-        continue;
-      }
-      pbf_reader entry = open_message(reader);
-      int64_t computation = 0;
-      Dims order;
-      while (entry.next()) {
-        if (entry.tag() == 1) {
-          computation = read_integer(entry);
-        } else if (entry.tag() == 2) {
-          pbf_reader sequence = open_message(entry);
-          while (sequence.next()) {
-            if (sequence.tag() == 1) {
-              read_integers(sequence, order);
-            } else {
-              sequence.skip();
-            }
-          }
-        } else {
-          entry.skip();
-        }
-      }
-      schedule_[computation] = std::move(order);
-    }
-  }
-
-  void read_aliases(pbf_reader reader) {
-    while (reader.next()) {
-      if (reader.tag() != 1) {
-        reader.skip();
-        continue;
-      }
-      pbf_reader entry = open_message(reader);
-      InputOutputAlias alias;
-      while (entry.next()) {
-        switch (entry.tag()) {
-          case 1:
-            read_integers(entry, alias.output_index);
-            break;
-          case 2:
-            alias.parameter_number = read_integer(entry);
-            break;
-          case 3:
-            read_integers(entry, alias.parameter_index);
-            break;
-          case 4:
-            alias.must_alias = read_integer(entry) == 2;
-            break;
-          default:
-            entry.skip();
-        }
-      }
-      module_.input_output_aliases.push_back(std::move(alias));
-    }
-  }
-
-  void read_donors(pbf_reader reader) {
-    while (reader.next()) {
-      if (reader.tag() != 1) {
-        reader.skip();
-        continue;
-      }
-      pbf_reader entry = open_message(reader);
-      BufferDonor donor;
-      while (entry.next()) {
-        switch (entry.tag()) {
-          case 1:
-            donor.parameter_number = read_integer(entry);
-            break;
-          case 2:
-            read_integers(entry, donor.parameter_index);
-            break;
-          default:
-            entry.skip();
-        }
-      }
-      module_.buffer_donors.push_back(std::move(donor));
-    }
   }
 
   /// Turns ids into pointers, puts instructions into their scheduled order, finds the roots.
@@ -613,22 +472,16 @@ class ProtoReader {
 
 }  // namespace
 
-bool looks_like_hlo_proto(std::string_view bytes) {
-  return !unwrap(bytes).empty();
-}
-
 Module read_hlo_proto(std::string_view bytes, std::string_view path) {
-  const std::string_view module = unwrap(bytes);
-  if (module.empty()) {
-    try {
-      pbf_reader reader(bytes.data(), bytes.size());
-      while (reader.next()) reader.skip();
-    } catch (const protozero::exception& e) {
-      throw FormatError(path, "", std::string("not an HLO proto, or a truncated one: ") + e.what());
-    }
-    throw FormatError(path, "", "a protobuf message, but no HLO module is in it");
+  const std::string_view module = detail::find_module_proto(bytes);
+  if (!module.empty()) return ProtoReader(module, path).take();
+  try {
+    pbf_reader reader(bytes.data(), bytes.size());
+    while (reader.next()) reader.skip();
+  } catch (const protozero::exception& e) {
+    throw FormatError(path, "", std::string("not an HLO proto, or a truncated one: ") + e.what());
   }
-  return ProtoReader(module, path).take();
+  throw FormatError(path, "", "a protobuf message, but no HLO module is in it");
 }
 
 }  // namespace lagom::hlo

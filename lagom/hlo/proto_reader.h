@@ -17,7 +17,4 @@ Module read_hlo_proto(std::string_view bytes, std::string_view path);
 /// True when the bytes look like one of these messages.
 bool looks_like_hlo_proto(std::string_view bytes);
 
-/// Parts of the format that other messages use: a serialised ShapeProto.
-Shape read_shape_proto(std::string_view bytes, std::string_view path);
-
 }  // namespace lagom::hlo

@@ -74,6 +74,51 @@ void write_layout(pbf_writer& writer, int field, const Layout& layout) {
   writer.add_message(static_cast<protozero::pbf_tag_type>(field), bytes);
 }
 
+/// Flags that are all false, as writers put on every array, cost nothing.
+void read_dynamic_flags(pbf_reader& reader, std::vector<bool>& dynamic) {
+  pbf_reader copy = reader;
+  if (copy.wire_type() == pbf_wire_type::length_delimited) {
+    const std::string_view flags = read_view(copy);
+    if (flags.find_first_not_of('\0') == std::string_view::npos) return reader.skip();
+  }
+  Dims flags;
+  read_integers(reader, flags);
+  for (const int64_t flag : flags) dynamic.push_back(flag != 0);
+}
+
+void check_dimensions(Shape& shape) {
+  bool has_unbounded = false;
+  for (size_t i = 0; i < shape.dimensions.size(); ++i) {
+    if (shape.dimensions[i] >= 0) continue;
+    // An unbounded dynamic dimension is the smallest int64 on the wire.
+    if (shape.dynamic.empty() || !shape.dynamic[i]) {
+      fail("a dimension is negative: " + std::to_string(shape.dimensions[i]));
+    }
+    shape.dimensions[i] = -1;
+    has_unbounded = true;
+  }
+  std::optional<int64_t> elements;
+  if (has_unbounded) {
+    Dims bounded = shape.dimensions;
+    std::erase(bounded, -1);
+    elements = checked_product(bounded);
+  } else {
+    elements = checked_product(shape.dimensions);
+  }
+  if (!elements || *elements > kMaxElements) fail("a shape has too many elements");
+}
+
+bool is_permutation(const Dims& order, size_t rank) {
+  if (order.size() != rank) return false;
+  if (rank > 64) return std::is_permutation(order.begin(), order.end(), row_major(rank).begin());
+  uint64_t seen = 0;
+  for (const int64_t d : order) {
+    if (d < 0 || d >= static_cast<int64_t>(rank) || (seen >> d & 1) != 0) return false;
+    seen |= uint64_t{1} << d;
+  }
+  return true;
+}
+
 /// Values of a packed or unpacked fixed-width or varint list, appended as raw elements.
 void read_varints(pbf_reader& reader, ElementType type, std::string& data) {
   Dims values;
@@ -243,12 +288,9 @@ Shape read_shape(pbf_reader reader, int depth) {
       case 5:
         shape.layout = read_layout(open_message(reader));
         break;
-      case 6: {
-        Dims flags;
-        read_integers(reader, flags);
-        for (const int64_t f : flags) shape.dynamic.push_back(f != 0);
+      case 6:
+        read_dynamic_flags(reader, shape.dynamic);
         break;
-      }
       default:
         reader.skip();
     }
@@ -275,29 +317,13 @@ Shape read_shape(pbf_reader reader, int depth) {
       std::find(shape.dynamic.begin(), shape.dynamic.end(), true) == shape.dynamic.end()) {
     shape.dynamic.clear();
   }
-  for (size_t i = 0; i < shape.dimensions.size(); ++i) {
-    const bool dynamic = i < shape.dynamic.size() && shape.dynamic[i];
-    if (shape.dimensions[i] < 0) {
-      // An unbounded dynamic dimension is the smallest int64 on the wire.
-      if (!dynamic) fail("a dimension is negative: " + std::to_string(shape.dimensions[i]));
-      shape.dimensions[i] = -1;
-    }
-  }
-  Dims sizes = shape.dimensions;
-  std::erase(sizes, -1);
-  const auto n = checked_product(sizes);
-  if (!n || *n > kMaxElements) fail("a shape has too many elements");
+  check_dimensions(shape);
   if (!shape.is_array()) {
     shape.layout.reset();  // old dumps give tuples an empty layout
   } else if (shape.layout) {
-    const Dims& order = shape.layout->minor_to_major;
-    std::vector<bool> seen(shape.dimensions.size(), false);
-    bool valid = order.size() == shape.dimensions.size();
-    for (size_t i = 0; valid && i < order.size(); ++i) {
-      valid = order[i] >= 0 && order[i] < shape.rank() && !seen[static_cast<size_t>(order[i])];
-      if (valid) seen[static_cast<size_t>(order[i])] = true;
+    if (!is_permutation(shape.layout->minor_to_major, shape.dimensions.size())) {
+      fail("the layout of " + shape.to_string(false) + " is no permutation");
     }
-    if (!valid) fail("the layout of " + shape.to_string(false) + " is no permutation");
   } else if (shape.dimensions.empty()) {
     shape.layout = Layout{};
   }
@@ -452,14 +478,6 @@ std::string write_shape_proto(const Shape& shape) {
     out.add_packed_bool(6, flags.begin(), flags.end());
   }
   return bytes;
-}
-
-Shape read_shape_proto(std::string_view bytes, std::string_view path) {
-  try {
-    return detail::read_shape(protozero::pbf_reader(bytes.data(), bytes.size()));
-  } catch (const protozero::exception& e) {
-    throw FormatError(path, "shape", std::string("damaged protobuf message: ") + e.what());
-  }
 }
 
 }  // namespace lagom::hlo

@@ -65,8 +65,7 @@ class ProtoWriter {
     out.add_int64(5, computation_ids_.at(&computation));
     out.add_int64(6, instruction_ids_.at(computation.root()));
     if (computation.is_fusion) out.add_bool(7, true);
-    out.add_string(8, computation.execution_thread.empty() ? "main"
-                                                           : computation.execution_thread);
+    out.add_string(8, computation.execution_thread.empty() ? "main" : computation.execution_thread);
     return bytes + computation.unknown_fields;
   }
 
