@@ -1,3 +1,5 @@
+#include "cli/tune.h"
+
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,23 +11,13 @@
 #include "cli/common.h"
 #include "cli/interrupt.h"
 #include "lagom/tune/advice.h"
+#include "lagom/tune/batch.h"
 #include "lagom/tune/results.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
 
 namespace lagom::cli {
 namespace {
-
-struct TuneArguments {
-  std::string input, out = "tuned", database, strategy = "genetic";
-  double budget_seconds = 0;
-  int trials = 0;
-  uint64_t seed = 1;
-  bool allow_inexact = false, no_forms = false, no_layouts = false, no_barriers = false,
-       no_flags = false, json = false, quiet = false;
-  bool fill_elided = false;
-  DeviceArguments device;
-};
 
 /// One line per event; on a terminal the line of the search is overwritten.
 class ProgressPrinter {
@@ -51,13 +43,6 @@ class ProgressPrinter {
  private:
   bool quiet_, terminal_, open_line_ = false;
 };
-
-/// Throws now what would otherwise be thrown after the search, when its result is to be written.
-void check_can_write(const std::filesystem::path& folder) {
-  const std::filesystem::path probe = folder / ".lagom-probe";
-  write_file(probe, "");
-  std::filesystem::remove(probe);
-}
 
 std::filesystem::path default_database() {
   if (const char* cache = std::getenv("LAGOM_CACHE"))
@@ -107,6 +92,9 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
     std::printf("  outputs agree with the default's to %.1e (relative to the largest value)\n",
                 worst);
   }
+  if (r.fault_shift > 0) {
+    std::printf("  an error of 1 %% in the new forms would show in them as %.1e\n", r.fault_shift);
+  }
   if (!r.note.empty()) std::printf("  note: %s\n", r.note.c_str());
   std::map<std::string, std::pair<int, double>> forms;
   for (const auto& d : r.decisions) {
@@ -130,33 +118,21 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
   std::printf("  %s\n  %s\n", files.text.c_str(), files.report.c_str());
 }
 
-int run_tune(const TuneArguments& args) {
-  const hlo::Module module = load_program(args.input, args.fill_elided);
-
+int tune_one(const TuneArguments& args) {
+  const std::string& input = args.inputs[0];
+  const hlo::Module module = load_program(input, args.fill_elided);
   check_can_write(args.out);
-
   ProgressPrinter progress(args.quiet);
-  tune::TuneOptions options;
-  options.budget_seconds = args.budget_seconds == 0 && args.trials == 0 ? 60 : args.budget_seconds;
-  options.max_trials = args.trials;
-  options.strategy = tune::strategy_from_name(args.strategy);
-  options.seed = args.seed;
-  options.space = {.forms = !args.no_forms,
-                   .layouts = !args.no_layouts,
-                   .barriers = !args.no_barriers,
-                   .flags = !args.no_flags,
-                   .allow_inexact = args.allow_inexact};
-  options.database = database_folder(args);
-  options.worker = args.device.worker_options();
+  tune::TuneOptions options = tune_options(args);
   options.on_event = [&](const tune::TuneEvent& event) { progress(event); };
   options.should_stop = interrupted;
   catch_interrupts();
 
   const tune::SearchSpace space(module, options.space);
   tune::TuneResult result = tune::tune(module, space, options);
-  result.program = tune::program_name(args.input);
+  result.program = tune::program_name(input);
   progress.finish();
-  const tune::ResultFiles files = tune::result_files(args.out, tune::program_name(args.input));
+  const tune::ResultFiles files = tune::result_files(args.out, tune::program_name(input));
   tune::write_results(files, module, space, result);
   if (args.json) {
     std::fputs(tune::decisions_json(space, result).c_str(), stdout);
@@ -167,24 +143,61 @@ int run_tune(const TuneArguments& args) {
   return 0;
 }
 
+int run_tune(const TuneArguments& args) {
+  std::error_code ec;
+  if (args.inputs.size() == 1 && !std::filesystem::is_directory(args.inputs[0], ec)) {
+    return tune_one(args);
+  }
+  return tune_many(args, tune::find_programs(args.inputs));
+}
+
 }  // namespace
+
+tune::TuneOptions tune_options(const TuneArguments& args) {
+  tune::TuneOptions options;
+  options.budget_seconds = args.budget_seconds == 0 && args.trials == 0 ? 60 : args.budget_seconds;
+  options.max_trials = args.trials;
+  options.strategy = tune::strategy_from_name(args.strategy);
+  options.seed = args.seed;
+  if (args.allow_slow_compile) options.max_compile_ratio = 0;
+  options.space = {.forms = !args.no_forms,
+                   .layouts = !args.no_layouts,
+                   .barriers = !args.no_barriers,
+                   .flags = !args.no_flags,
+                   .allow_inexact = args.allow_inexact};
+  options.database = database_folder(args);
+  options.worker = args.device.worker_options();
+  return options;
+}
+
+void check_can_write(const std::filesystem::path& folder) {
+  const std::filesystem::path probe = folder / ".lagom-probe";
+  write_file(probe, "");
+  std::filesystem::remove(probe);
+}
 
 void add_tune(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "tune", "Search a faster program with the same results on the device at hand");
   auto args = std::make_shared<TuneArguments>();
-  command->add_option("file", args->input, "HLO text or proto, also compressed with gzip")
+  command
+      ->add_option(
+          "files", args->inputs,
+          "HLO text or proto, also compressed with gzip; of several, and of folders, there "
+          "is a summary, and what is in --out already is kept")
       ->required();
   command->add_option("--out", args->out, "Folder for the tuned program and the report")
       ->capture_default_str();
   command
       ->add_option("--budget-seconds", args->budget_seconds,
-                   "Wall time of the search (60 when no limit is given)")
+                   "Wall time of the search for each program (60 when no limit is given)")
       ->check(positive_seconds());
   command->add_option("--trials", args->trials, "Whole-program candidates to measure at most")
       ->check(CLI::Range(1, INT_MAX));
-  command->add_option("--strategy", args->strategy, "greedy, random or genetic")
-      ->check(CLI::IsMember({"greedy", "random", "genetic"}))
+  command
+      ->add_option("--strategy", args->strategy,
+                   "greedy, random, genetic, or conditions: fixed rules of thumb, nothing measured")
+      ->check(CLI::IsMember({"greedy", "random", "genetic", "conditions"}))
       ->capture_default_str();
   command->add_option("--seed", args->seed, "Of the inputs and the search")->capture_default_str();
   command->add_option("--database", args->database,
@@ -194,13 +207,17 @@ void add_tune(CLI::App& app, Action& chosen) {
   args->device.add_to(*command);
   command->add_flag("--allow-inexact", args->allow_inexact,
                     "Also try forms and flags that lower precision");
+  command->add_flag("--allow-slow-compile", args->allow_slow_compile,
+                    "Also take results that compile more than 3x as long as the default");
   command->add_flag("--no-forms", args->no_forms, "Leave every operation as it is");
   command->add_flag("--no-layouts", args->no_layouts, "Leave layouts to the compiler");
   command->add_flag("--no-barriers", args->no_barriers, "Set no optimization barriers");
   command->add_flag("--no-flags", args->no_flags, "Set no compiler flags");
   command->add_flag("--json", args->json, "Print the decisions as JSON instead of the summary");
   command->add_flag("--quiet", args->quiet, "No progress on stderr");
-  command->footer("Example: lagom tune model.hlo.pb --out tuned --budget-seconds 60");
+  command->footer(
+      "Examples: lagom tune model.hlo.pb --out tuned --budget-seconds 60\n"
+      "          lagom tune programs/ --out tuned    (again to go on after a stop)");
   command->callback([args, &chosen] { chosen = [args] { return run_tune(*args); }; });
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "lagom/hlo/proto_reader.h"
 #include "lagom/measure/machine.h"
 #include "lagom/measure/timing.h"
 #include "worker/failures.h"
@@ -79,6 +80,17 @@ void look_at_values(const std::vector<OutputInfo>& infos, Health* health) {
     health->denormal_share = static_cast<double>(denormals) / static_cast<double>(values);
   }
   if (health->denormal_share > 0.01) add_note(health, "many outputs are denormal");
+}
+
+int64_t count_copies(const xla::Executable& executable) {
+  const hlo::Module module = hlo::read_hlo_proto(executable.optimized_program(), "optimised");
+  int64_t count = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& i : computation->instructions()) {
+      count += i->opcode == hlo::Opcode::kCopy || i->opcode == hlo::Opcode::kTranspose;
+    }
+  }
+  return count;
 }
 
 int64_t largest_of(std::span<const InputSpec> specs) {
@@ -313,6 +325,10 @@ void Session::fill_measure(const MeasureRequest& request, MeasureResult* result)
     const xla::Executable& executable = baseline.compiled->executable;
     const Compiled candidate = compile(request.program);
     result->figures = candidate.figures;
+    if (request.count_copies) {
+      result->figures.num_copies = count_copies(candidate.executable);
+      result->default_copies = count_copies(executable);
+    }
     step = Step::kRun;
     if (candidate.executable.outputs() != executable.outputs()) {
       result->failure = measure::FailureKind::kWrongNumbers;

@@ -66,7 +66,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutputInfo, element_type, dimensions, statist
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Health, finite, moves, deterministic, responsive, calm,
                                    denormal_share, note)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgramFigures, compile_seconds, code_size_bytes, argument_bytes,
-                                   output_bytes, temp_bytes, dropped_flags)
+                                   output_bytes, temp_bytes, dropped_flags, num_copies)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerInfo, failure, error, plugin, plugin_version, platform,
                                    platform_version, device_kind, num_devices, pid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BaselineResult, failure, error, seconds, self_ratio, noise_floor,
@@ -151,7 +151,8 @@ MessageView encode(const MeasureRequest& request) {
   return {.header = dump({{"request", kMeasure},
                           {"program", program_to_json(request.program)},
                           {"timing", request.timing},
-                          {"check_outputs", request.check_outputs}}),
+                          {"check_outputs", request.check_outputs},
+                          {"count_copies", request.count_copies}}),
           .payloads = {request.program.module}};
 }
 
@@ -160,7 +161,8 @@ MeasureRequest decode_measure_request(Message&& message) {
     return MeasureRequest{
         .program = program_from(json.at("program"), std::move(message.payloads[0])),
         .timing = json.at("timing").get<TimingOptions>(),
-        .check_outputs = json.at("check_outputs").get<bool>()};
+        .check_outputs = json.at("check_outputs").get<bool>(),
+        .count_copies = json.at("count_copies").get<bool>()};
   });
 }
 
@@ -233,6 +235,7 @@ MessageView encode(const MeasureResult& result) {
             {"runs_per_time", result.runs_per_time},
             {"outputs", result.outputs},
             {"figures", result.figures},
+            {"default_copies", result.default_copies},
             {"peak_memory_bytes", result.peak_memory_bytes},
             {"load_average", result.load_average}};
   if (result.seconds) json["seconds"] = *result.seconds;
@@ -259,6 +262,7 @@ MeasureResult decode_measure_result(Message&& message) {
     json.at("runs_per_time").get_to(result.runs_per_time);
     json.at("outputs").get_to(result.outputs);
     json.at("figures").get_to(result.figures);
+    json.at("default_copies").get_to(result.default_copies);
     json.at("peak_memory_bytes").get_to(result.peak_memory_bytes);
     json.at("load_average").get_to(result.load_average);
     return result;

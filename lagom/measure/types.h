@@ -67,6 +67,8 @@ struct ProgramFigures {
   int64_t output_bytes = 0;
   int64_t temp_bytes = 0;
   std::vector<std::string> dropped_flags;  ///< Flags that the plugin does not know.
+  /// Instructions of the optimised program that only move data (copy, transpose); -1: not counted.
+  int64_t num_copies = -1;
 };
 
 // ---- hello ----
@@ -132,6 +134,10 @@ struct MeasureRequest {
   Program program;
   TimingOptions timing;
   bool check_outputs = true;
+  bool count_copies = false;  ///< In the candidate, and in the default for `default_copies`.
+  /// Wall time beside the budget for timing after which the candidate has failed (kTimeout); 0: the
+  /// worker's own limit. For the parent: it is not sent.
+  double limit_seconds = 0;
 };
 
 struct MeasureResult : Outcome {
@@ -142,6 +148,7 @@ struct MeasureResult : Outcome {
   int runs_per_time = 1;                  ///< Short programs run several times for one time.
   std::vector<OutputComparison> outputs;  ///< Empty when they were not checked.
   ProgramFigures figures;
+  int64_t default_copies = -1;  ///< The default's ProgramFigures::num_copies.
   int64_t peak_memory_bytes = 0;
   double load_average = 0;
 };

@@ -42,12 +42,17 @@ class Worker::State {
   }
 
   // Sends a request and gives the decoded answer, or an answer that says what went wrong.
-  // `budget` is what the request may take beyond the usual timeout; `times` makes it wait for the
-  // timing lock.
+  // `budget` is what the request may take beyond the usual timeout, or beyond `limit` where that is
+  // given and shorter; `times` makes it wait for the timing lock.
   template <typename Answer, typename Decode>
-  Answer ask(const MessageView& request, double budget, bool times, Decode&& decode) {
+  Answer ask(const MessageView& request, double budget, bool times, Decode&& decode,
+             double limit = 0) {
     Answer answer;
     try {
+      Clock::duration timeout = options_.timeout;
+      if (limit > 0)
+        timeout = std::min(timeout, std::chrono::duration_cast<Clock::duration>(Seconds(limit)));
+      timeout += std::chrono::duration_cast<Clock::duration>(Seconds(budget));
       start_if_needed();
       std::optional<TimingLock> lock;
       if (times) {
@@ -56,7 +61,7 @@ class Worker::State {
         waited_seconds_ += Seconds(Clock::now() - before).count();
         if (!lock->locked()) throw Broken{FailureKind::kStopped, "stopped"};
       }
-      answer = decode(exchange(request, budget));
+      answer = decode(exchange(request, timeout));
     } catch (const Broken& broken) {
       answer.failure = broken.kind;
       answer.error = broken.error;
@@ -115,8 +120,8 @@ class Worker::State {
     process_.reset();
   }
 
-  Message exchange(const MessageView& request, double budget) {
-    allowed_ = options_.timeout + std::chrono::duration_cast<Clock::duration>(Seconds(budget));
+  Message exchange(const MessageView& request, Clock::duration timeout) {
+    allowed_ = timeout;
     deadline_ = Clock::now() + allowed_;
     Message answer;
     try {
@@ -243,7 +248,7 @@ MeasureResult Worker::measure(const MeasureRequest& request) {
     state_->baseline_start = state_->starts();
   }
   return state_->ask<MeasureResult>(encode(request), request.timing.budget_seconds, true,
-                                    decode_measure_result);
+                                    decode_measure_result, request.limit_seconds);
 }
 
 OptimizedResult Worker::optimized(const Program& program) {

@@ -163,6 +163,15 @@ class Applier {
     }
   }
 
+  /// Multiplies the values of the forms applied so far.
+  void scale_forms(double factor) {
+    for (auto& [name, site] : sites_) {
+      if (site.rewritten && hlo::is_floating(site.instruction->shape.element_type)) {
+        scale(site, factor);
+      }
+    }
+  }
+
   void apply(const Decision& d) {
     const auto it = sites_.find(d.instruction);
     if (it == sites_.end()) fail(d, "the module has no instruction of that name");
@@ -218,6 +227,16 @@ class Applier {
     hlo::replace_all_uses(*site.computation, site.instruction, wrapper);
   }
 
+  void scale(Site& site, double factor) {
+    hlo::Instruction* const value = site.instruction;
+    hlo::Builder builder(module_, *site.computation, names_, next_of(site));
+    hlo::Instruction* const scaled = builder.multiply(
+        value, builder.full(value->shape.element_type, value->shape.dimensions, factor));
+    builder.commit();
+    hlo::replace_all_uses(*site.computation, value, scaled);
+    site.instruction = scaled;
+  }
+
   void wrap_operand(const Decision& d, Site& site) {
     if (site.rewritten) return;
     auto& operands = site.instruction->operands;
@@ -253,6 +272,19 @@ class Applier {
   hlo::NameTable names_;
   std::unordered_map<std::string, Site> sites_;
 };
+
+hlo::Module apply_scaled(const hlo::Module& module, const Configuration& configuration,
+                         double factor) {
+  hlo::Module result = module.clone();
+  Applier applier(result);
+  // Decisions are sorted by kind: forms first, then what wraps values.
+  for (const Decision& d : configuration.decisions) applier.apply(d);
+  if (factor != 1) applier.scale_forms(factor);
+  hlo::remove_dead_code(result);
+  // New instructions may stand anywhere: a schedule would no longer hold, and is the compiler's.
+  result.is_scheduled = false;
+  return result;
+}
 
 }  // namespace
 
@@ -325,14 +357,12 @@ uint64_t Configuration::hash() const {
 }
 
 hlo::Module apply(const hlo::Module& module, const Configuration& configuration) {
-  hlo::Module result = module.clone();
-  Applier applier(result);
-  // Decisions are sorted by kind: forms first, then what wraps values.
-  for (const Decision& d : configuration.decisions) applier.apply(d);
-  hlo::remove_dead_code(result);
-  // New instructions may stand anywhere: a schedule would no longer hold, and is the compiler's.
-  result.is_scheduled = false;
-  return result;
+  return apply_scaled(module, configuration, 1);
+}
+
+hlo::Module apply_with_fault(const hlo::Module& module, const Configuration& configuration,
+                             double share) {
+  return apply_scaled(module, configuration, 1 + share);
 }
 
 }  // namespace lagom::rewrite

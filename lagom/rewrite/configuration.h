@@ -70,4 +70,9 @@ struct Configuration {
 /// that does not match, a layout that is no permutation, an operand that is not there.
 hlo::Module apply(const hlo::Module& module, const Configuration& configuration);
 
+/// The same with an error put in on purpose: what the forms compute is multiplied by 1 + `share`
+/// (floating-point arrays only). A comparison of outputs that does not see it is worth little.
+hlo::Module apply_with_fault(const hlo::Module& module, const Configuration& configuration,
+                             double share);
+
 }  // namespace lagom::rewrite

@@ -1,16 +1,11 @@
 #include "lagom/tune/database.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "lagom/util/error.h"
+#include "lagom/util/file.h"
 #include "lagom/util/hash.h"
 
 namespace lagom::tune {
@@ -114,20 +109,7 @@ void Database::add(const KernelRecord& record) {
   state_->records[key(record.signature, record.configuration)] = record;
   if (state_->file.empty()) return;
   // An error may quote bytes of any kind.
-  const std::string line =
-      to_json(record).dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
-  const int fd = ::open(state_->file.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
-  if (fd < 0) throw SystemError(state_->file.string() + ": " + std::strerror(errno));
-  ::flock(fd, LOCK_EX);
-  // After a kill the file may end inside a line: start on a fresh one.
-  const off_t size = ::lseek(fd, 0, SEEK_END);
-  char last = '\n';
-  if (size > 0) (void)!::pread(fd, &last, 1, size - 1);
-  const std::string text = last == '\n' ? line : '\n' + line;
-  const bool complete = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const std::string why = std::strerror(errno);
-  ::close(fd);
-  if (!complete) throw SystemError(state_->file.string() + ": cannot be written: " + why);
+  append_line(state_->file, to_json(record).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 size_t Database::size() const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "lagom/tune/conditions.h"
+
 namespace lagom::tune {
 namespace {
 
@@ -39,7 +41,7 @@ class Composer {
       if (is_sound && !session_.may_try(0.8)) return;
     }
     unmeasured_.decisions.clear();
-    const std::vector<size_t> sound = compose_sound(winners);
+    const std::vector<size_t> sound = fit_compile_time(compose_sound(winners));
     // Small gains are often noise, and a form can spoil a fusion: the large ones by themselves.
     std::erase_if(
         large, [&](size_t k) { return std::find(sound.begin(), sound.end(), k) == sound.end(); });
@@ -57,6 +59,39 @@ class Composer {
     keep_sound(winners, kept);
     if (!kept.empty()) measure(kept);
     return kept;
+  }
+
+  /// Leaves out the forms that save the least for the time they take to compile, until the whole
+  /// compiles within the limit.
+  std::vector<size_t> fit_compile_time(std::vector<size_t> winners) {
+    if (winners.empty()) return winners;
+    const double limit = session_.compile_limit();
+    const double base = session_.result().default_compile_seconds;
+    const Trial* trial = measure(winners);
+    const auto& kernels = session_.result().kernels;
+    const auto added = [&](size_t k) {
+      return std::max(kernels[k].added_compile_seconds(), 1e-3) * num_places(session_, kernels[k]);
+    };
+    std::sort(winners.begin(), winners.end(), [&](size_t a, size_t b) {
+      const auto worth = [&](size_t k) {
+        return kernels[k].saving_seconds() * num_places(session_, kernels[k]) / added(k);
+      };
+      return worth(a) > worth(b);
+    });
+    while (trial != nullptr && trial->measured && trial->compile_seconds > limit &&
+           winners.size() > 1 && session_.may_try(0.85)) {
+      double sum = 0;
+      for (const size_t k : winners) sum += added(k);
+      // Kernels alone tell the shares; the whole tells the scale.
+      const double scale = (trial->compile_seconds - base) / sum;
+      const double allowed = 0.9 * (limit - base) / scale;
+      while (winners.size() > 1 && sum > allowed) {
+        sum -= added(winners.back());
+        winners.pop_back();
+      }
+      trial = measure(winners);
+    }
+    return winners;
   }
 
   const Trial* measure(const std::vector<size_t>& winners) {
@@ -140,6 +175,12 @@ Configuration offspring(SearchSession& session) {
 
 void compose_winners(SearchSession& session) {
   Composer(session).compose();
+}
+
+void try_conditions(SearchSession& session) {
+  const Configuration configuration = configuration_by_conditions(session.space());
+  if (configuration.is_default()) return;
+  session.try_configuration(configuration, "conditions", session.search_timing());
 }
 
 void take_back_forms(SearchSession& session) {

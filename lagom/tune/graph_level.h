@@ -8,6 +8,9 @@ namespace lagom::tune {
 /// at fault; those are left out.
 void compose_winners(SearchSession& session);
 
+/// The one candidate of Strategy::kConditions.
+void try_conditions(SearchSession& session);
+
 /// A winner alone need not win in place: leaves out one kernel's form at a time, those with the
 /// smallest gain first.
 void take_back_forms(SearchSession& session);

@@ -22,6 +22,7 @@ class KernelLevel {
     kernel_options.seed = session_.options().seed;
     kernel_options.should_stop = session_.options().should_stop;
     kernel_options.min_total_seconds = 0.004 * session_.result().default_seconds;
+    kernel_options.flops_per_second = session_.result().machine.flops_per_second;
     kernel_options.promising_only = true;
     const std::vector<size_t> order = kernel_order();
     for (const size_t index : order) {

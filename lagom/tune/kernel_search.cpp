@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lagom/hlo/cost_analysis.h"
 #include "lagom/hlo/proto_writer.h"
 #include "lagom/tune/input_roles.h"
 
@@ -41,9 +42,24 @@ KernelRecord to_record(const Kernel& kernel, std::string configuration,
           .error = result.error};
 }
 
-KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule, measure::Worker& worker,
+/// Its FLOPs alone would take longer than the fastest form so far.
+bool is_hopeless(const Kernel& kernel, const rewrite::Rule& rule, const KernelResult& known,
+                 const KernelSearchOptions& options) {
+  if (options.flops_per_second <= 0) return false;
+  try {
+    const hlo::Module module = rewrite::apply(kernel.cut_out.module, node_configuration(rule));
+    return hlo::CostAnalysis(module).total().flops / options.flops_per_second >
+           known.best_seconds();
+  } catch (const std::exception&) {
+    return false;  // a bug of the rule, for `measure_form` to report
+  }
+}
+
+KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule,
+                          const KernelResult& known, measure::Worker& worker,
                           const KernelSearchOptions& options) {
   const rewrite::Configuration configuration = node_configuration(rule);
+  const double fastest = known.best_seconds();
   measure::MeasureRequest request;
   try {
     const hlo::Module module = rewrite::apply(kernel.cut_out.module, configuration);
@@ -55,10 +71,12 @@ KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule, measu
     failed.error = std::string("the rule could not be applied: ") + e.what();
     return to_record(kernel, configuration.to_string(), failed);
   }
-  request.timing = {.min_pairs = 5,
-                    .target_width = 0.04,
-                    .budget_seconds = options.seconds_per_form,
-                    .stop_ratio = options.stop_ratio};
+  request.timing = {
+      .min_pairs = 5,
+      .target_width = 0.04,
+      .budget_seconds = options.seconds_per_form,
+      .stop_ratio = std::min(options.stop_ratio, 3 * fastest / known.default_seconds)};
+  request.limit_seconds = options.limit_seconds;
   return to_record(kernel, configuration.to_string(), worker.measure(request));
 }
 
@@ -78,6 +96,11 @@ const KernelRecord* KernelResult::best() const {
   return best;
 }
 
+double KernelResult::added_compile_seconds() const {
+  const KernelRecord* record = best();
+  return record ? std::max(record->compile_seconds - default_compile_seconds, 0.0) : 0;
+}
+
 double KernelResult::best_seconds() const {
   const KernelRecord* record = best();
   return record ? default_seconds * record->ratio.median : default_seconds;
@@ -91,16 +114,19 @@ KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& 
   std::vector<const rewrite::Rule*> open;
   if (const auto known = database.find(kernel.cut_out.signature, "")) {
     result.default_seconds = known->default_seconds;
+    result.default_compile_seconds = known->compile_seconds;
     result.error = known->error;
   } else {
     result.from_database = false;
   }
+  const auto is_promising = [&](const rewrite::Rule* rule) {
+    return std::find(kernel.promising.begin(), kernel.promising.end(), rule) !=
+           kernel.promising.end();
+  };
   for (const rewrite::Rule* rule : kernel.rules) {
-    const auto& promising = kernel.promising;
     if (auto known = database.find(kernel.cut_out.signature, form_configuration(*rule))) {
       result.forms.push_back(std::move(*known));
-    } else if (!options.promising_only ||
-               std::find(promising.begin(), promising.end(), rule) != promising.end()) {
+    } else if (!options.promising_only || is_promising(rule)) {
       open.push_back(rule);
     }
   }
@@ -108,7 +134,12 @@ KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& 
     return result.default_seconds * static_cast<double>(kernel.instructions.size()) <
            options.min_total_seconds;
   };
-  if (result.from_database && (open.empty() || too_small())) return result;
+  if (result.from_database) {
+    std::erase_if(open, [&](const rewrite::Rule* rule) {
+      return is_hopeless(kernel, *rule, result, options);
+    });
+    if (open.empty() || too_small()) return result;
+  }
   if (options.known_only) return result;
   if (!result.error.empty()) return result;
 
@@ -129,14 +160,28 @@ KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& 
   result.error = baseline.error;
   if (!baseline.ok()) return result;
   result.default_seconds = baseline.seconds;
+  result.default_compile_seconds = baseline.figures.compile_seconds;
   if (too_small()) return result;
+  // The likely winners first: they make the others' times short.
+  std::stable_partition(open.begin(), open.end(), is_promising);
   for (const rewrite::Rule* rule : open) {
     if (options.should_stop && options.should_stop()) break;
-    KernelRecord form = measure_form(kernel, *rule, worker, options);
+    if (is_hopeless(kernel, *rule, result, options)) continue;
+    KernelRecord form = measure_form(kernel, *rule, result, worker, options);
     database.add(form);
     result.forms.push_back(std::move(form));
   }
   return result;
+}
+
+bool gives_right_numbers(const Kernel& kernel, const rewrite::Rule& rule, measure::Worker& worker,
+                         uint64_t seed) {
+  if (!worker.load_baseline(baseline_request(kernel, seed)).ok()) return false;
+  KernelResult known;
+  known.default_seconds = 1;  // whatever time it takes
+  const KernelRecord record =
+      measure_form(kernel, rule, known, worker, {.seconds_per_form = 0, .stop_ratio = 1e9});
+  return record.failure == measure::FailureKind::kNone;
 }
 
 }  // namespace lagom::tune

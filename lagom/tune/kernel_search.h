@@ -14,12 +14,15 @@ namespace lagom::tune {
 struct KernelResult {
   size_t kernel = 0;  ///< Index into SearchSpace::kernels().
   double default_seconds = 0;
+  double default_compile_seconds = 0;
   std::vector<KernelRecord> forms;  ///< One per rule that was tried, failures included.
   std::string error;                ///< The default itself failed: why.
   bool from_database = false;       ///< Nothing had to be measured.
 
   /// The fastest form whose interval lies wholly below "as it is"; nullptr when there is none.
   const KernelRecord* best() const;
+  /// Seconds that compiling one instruction in the best form takes more than as it is.
+  double added_compile_seconds() const;
   /// Seconds of one execution in the best form, and what that saves.
   double best_seconds() const;
   double saving_seconds() const { return default_seconds - best_seconds(); }
@@ -34,9 +37,14 @@ struct KernelSearchOptions {
   /// A kernel whose default takes less than this in all its places together keeps its form: nothing
   /// could be gained that a whole program shows.
   double min_total_seconds = 0;
-  bool known_only = false;  ///< Measure nothing: only what the database knows.
+  bool known_only = false;      ///< Measure nothing: only what the database knows.
   bool promising_only = false;  ///< Leave rules untried that seldom win on such nodes.
-  double stop_ratio = 2;        ///< Forms slower than this many times the default are given up.
+  /// Forms slower than this many times the default, or three times the best so far, are given up.
+  double stop_ratio = 2;
+  double limit_seconds = 20;  ///< Wall time for compiling and checking one form.
+  /// What the machine reaches at best; a form whose FLOPs alone would take longer than the fastest
+  /// so far is not tried. 0: unknown.
+  double flops_per_second = 0;
   std::function<bool()> should_stop;
   /// After each kernel.
   std::function<void(const Kernel&, const KernelResult&)> on_result;
@@ -46,5 +54,9 @@ struct KernelSearchOptions {
 /// from there. A kernel without rules gets its default time only.
 KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& worker,
                            Database& database, const KernelSearchOptions& options);
+
+/// Whether the form can be run alone and gives the default's numbers there.
+bool gives_right_numbers(const Kernel& kernel, const rewrite::Rule& rule, measure::Worker& worker,
+                         uint64_t seed);
 
 }  // namespace lagom::tune

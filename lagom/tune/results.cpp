@@ -1,5 +1,6 @@
 #include "lagom/tune/results.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "lagom/hlo/module_file.h"
@@ -120,6 +121,15 @@ std::string decisions_json(const SearchSpace& space, const TuneResult& result) {
       {"flags", flags_json(result.configuration.flags)},
       {"compiler_options", compiler_options_python(result.configuration.flags)},
       {"configuration", result.configuration.to_string()}};
+  if (!std::isnan(result.fault_shift)) j["fault_shift"] = result.fault_shift;
+  if (result.machine.flops_per_second > 0) {
+    const double peak = result.machine.flops_per_second;
+    j["flops"] = result.program_flops;
+    j["machine"] = {{"flops_per_second", peak},
+                    {"bytes_per_second", result.machine.bytes_per_second}};
+    j["share_of_machine"] = {{"default", result.program_flops / result.default_seconds / peak},
+                             {"tuned", result.program_flops / result.tuned_seconds / peak}};
+  }
   if (result.copies_before >= 0) {
     j["copies"] = {{"default", result.copies_before}, {"tuned", result.copies_after}};
   }

@@ -1,6 +1,7 @@
 #include "lagom/tune/search_session.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "lagom/hlo/proto_writer.h"
@@ -65,9 +66,10 @@ bool SearchSession::trials_left() const {
 
 bool SearchSession::may_try(double share) const {
   if (past(share) || !trials_left()) return false;
-  // The finalists need their time too: a trial that would run into it is not begun.
+  // The finalists and the check of the comparison need their time too: a trial that would run into
+  // it is not begun.
   return options_.budget_seconds <= 0 ||
-         elapsed() + 2 * last_trial_seconds_ < options_.budget_seconds;
+         elapsed() + 3 * last_trial_seconds_ < options_.budget_seconds;
 }
 
 void SearchSession::report(const std::string& phase, const std::string& text) const {
@@ -152,6 +154,7 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
     measure::MeasureRequest request;
     request.program = program(configuration);
     request.timing = timing;
+    request.count_copies = fresh;
     measured = program_worker_.measure(request);
   } catch (const std::invalid_argument& e) {
     measured.failure = measure::FailureKind::kCompile;
@@ -169,7 +172,11 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
       report("search", "the compiler does not know flag " + flag + "; it is left out");
     }
   }
-  if (fresh) finalist_outputs_[text] = measured.outputs;
+  if (fresh) {
+    finalists_[text] = {.outputs = std::move(measured.outputs),
+                        .default_copies = measured.default_copies,
+                        .copies = measured.figures.num_copies};
+  }
   tried_[text] = result_.trials.size();
   result_.trials.push_back(std::move(trial));
   const Trial& done = result_.trials.back();
@@ -182,7 +189,11 @@ std::string SearchSession::describe_trial(const Trial& trial) const {
   if (trial.measured) {
     text += factor_text(1 / trial.ratio.median) + " [" + factor_text(1 / trial.ratio.high) + ", " +
             factor_text(1 / trial.ratio.low) + "]";
-    if (const Trial* best = best_trial()) {
+    if (!is_eligible(trial)) {
+      text += ", but takes " +
+              factor_text(trial.compile_seconds / result_.default_compile_seconds) +
+              " of the default's time to compile";
+    } else if (const Trial* best = best_trial()) {
       text += ", best so far " + factor_text(1 / best->ratio.median);
     }
   } else if (trial.failure == measure::FailureKind::kNone) {
@@ -196,7 +207,7 @@ std::string SearchSession::describe_trial(const Trial& trial) const {
 const Trial* SearchSession::best_trial() const {
   const Trial* best = nullptr;
   for (const Trial& trial : result_.trials) {
-    if (trial.measured && (best == nullptr || trial.ratio.median < best->ratio.median)) {
+    if (is_eligible(trial) && (best == nullptr || trial.ratio.median < best->ratio.median)) {
       best = &trial;
     }
   }
@@ -222,17 +233,52 @@ std::string SearchSession::device_key() const {
   return key;
 }
 
-const std::vector<measure::OutputComparison>& SearchSession::outputs_of(
-    const Configuration& configuration) const {
-  static const std::vector<measure::OutputComparison> kNone;
-  const auto it = finalist_outputs_.find(configuration.to_string());
-  return it == finalist_outputs_.end() ? kNone : it->second;
+const Finalist& SearchSession::finalist(const Configuration& configuration) const {
+  static const Finalist kNone;
+  const auto it = finalists_.find(configuration.to_string());
+  return it == finalists_.end() ? kNone : it->second;
+}
+
+double SearchSession::shift_of_fault(const Configuration& configuration) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  measure::MeasureRequest request;
+  request.program = program(configuration);
+  request.program.module =
+      hlo::write_hlo_proto(rewrite::apply_with_fault(module_, configuration, 0.01));
+  request.timing = {.min_pairs = 1, .max_pairs = 1, .budget_seconds = 0, .stop_ratio = 1e-9};
+  const measure::MeasureResult measured = program_worker_.measure(request);
+  // Wrong numbers are what it is about.
+  if (!measured.ok() && measured.failure != measure::FailureKind::kWrongNumbers) return kUnknown;
+  double shift = 0;
+  for (const measure::OutputComparison& output : measured.outputs) {
+    const NumberFormat& format = number_format(output.element_type);
+    shift = std::max(shift, format.is_float() || format.is_complex() ? output.relative_error()
+                                                                     : output.mismatch_share());
+  }
+  return shift;
+}
+
+double SearchSession::compile_limit() const {
+  const bool limited = options_.max_compile_ratio > 0 && options_.strategy != Strategy::kConditions;
+  return limited ? options_.max_compile_ratio * result_.default_compile_seconds
+                 : std::numeric_limits<double>::infinity();
+}
+
+bool SearchSession::is_eligible(const Trial& trial) const {
+  return trial.measured && trial.compile_seconds <= compile_limit();
+}
+
+int SearchSession::num_slow_compiles() const {
+  return static_cast<int>(
+      std::count_if(result_.trials.begin(), result_.trials.end(), [&](const Trial& trial) {
+        return trial.measured && trial.ratio.median < 1 && !is_eligible(trial);
+      }));
 }
 
 std::vector<const Trial*> SearchSession::measured_trials() const {
   std::vector<const Trial*> trials;
   for (const Trial& trial : result_.trials) {
-    if (trial.measured) trials.push_back(&trial);
+    if (is_eligible(trial)) trials.push_back(&trial);
   }
   std::stable_sort(trials.begin(), trials.end(), [](const Trial* a, const Trial* b) {
     return a->ratio.median < b->ratio.median;

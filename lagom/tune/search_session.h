@@ -10,6 +10,12 @@
 
 namespace lagom::tune {
 
+/// What only the last measurement of a candidate looks at.
+struct Finalist {
+  std::vector<measure::OutputComparison> outputs;
+  int64_t default_copies = -1, copies = -1;  ///< In the optimised programs; -1: unknown.
+};
+
 /// What the steps of one search share: the program and its space, the two workers (one holds the
 /// program's default, the other kernels'), time, reports, and the trials so far.
 class SearchSession {
@@ -53,14 +59,25 @@ class SearchSession {
   bool was_tried(const rewrite::Configuration& configuration) const {
     return tried_.contains(configuration.to_string());
   }
-  const std::vector<measure::OutputComparison>& outputs_of(
-      const rewrite::Configuration& configuration) const;
+  /// Of a configuration measured with `fresh`; empty for others.
+  const Finalist& finalist(const rewrite::Configuration& configuration) const;
 
-  /// The fastest candidate so far; nullptr when none was measured to the end.
+  /// How far an error of 1 % in the values of the configuration's forms moves the outputs, relative
+  /// to their largest values (integers: the share that changes); NaN when that cannot be run.
+  double shift_of_fault(const rewrite::Configuration& configuration);
+
+  /// Whether a trial was measured to the end and compiles within the limit.
+  bool is_eligible(const Trial& trial) const;
+  /// Seconds that a result may take to compile; infinite without a limit.
+  double compile_limit() const;
+  /// Trials that were faster than the default and took too long to compile.
+  int num_slow_compiles() const;
+
+  /// The fastest eligible candidate so far; nullptr when there is none.
   const Trial* best_trial() const;
   /// Its configuration, or the default's when nothing was faster.
   rewrite::Configuration best_configuration() const;
-  /// Trials that were measured to the end, fastest first.
+  /// The eligible trials, fastest first.
   std::vector<const Trial*> measured_trials() const;
 
   /// For candidates during the search.
@@ -85,7 +102,7 @@ class SearchSession {
   measure::Worker program_worker_, kernel_worker_;
   double last_trial_seconds_ = 0;
   std::unordered_map<std::string, size_t> tried_;
-  std::unordered_map<std::string, std::vector<measure::OutputComparison>> finalist_outputs_;
+  std::unordered_map<std::string, Finalist> finalists_;
   std::set<std::string> dropped_flags_;
   TuneResult result_;
 };

@@ -1,10 +1,11 @@
 #include "lagom/tune/tuner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <unordered_map>
 
-#include "lagom/hlo/proto_reader.h"
+#include "lagom/hlo/cost_analysis.h"
 #include "lagom/tune/advice.h"
 #include "lagom/tune/graph_level.h"
 #include "lagom/tune/kernel_level.h"
@@ -14,18 +15,6 @@ namespace lagom::tune {
 namespace {
 
 using rewrite::Configuration;
-
-/// Instructions that move data and compute nothing, in the compiler's own program.
-int64_t count_copies(const std::string& module_bytes) {
-  const hlo::Module module = hlo::read_hlo_proto(module_bytes, "optimised program");
-  int64_t count = 0;
-  for (const auto& computation : module.computations()) {
-    for (const auto& i : computation->instructions()) {
-      count += i->opcode == hlo::Opcode::kCopy || i->opcode == hlo::Opcode::kTranspose;
-    }
-  }
-  return count;
-}
 
 void add_note(TuneResult& result, const std::string& note) {
   result.note += (result.note.empty() ? "" : "; ") + note;
@@ -44,6 +33,14 @@ std::vector<Configuration> pick_finalists(const SearchSession& session) {
   return finalists;
 }
 
+measure::TimingOptions final_timing(const SearchSession& session) {
+  const double budget = session.options().budget_seconds;
+  const double left = budget > 0 ? std::max(budget - session.elapsed(), 3.0) : 12.0;
+  return {.min_pairs = session.is_slow() ? 5 : 11,
+          .target_width = 0.02,
+          .budget_seconds = std::min(left / 5, 4.0)};
+}
+
 /// The best of many noisy times flatters: the few best are timed afresh, and that figure counts.
 /// After a stop, the best of the search is all there is. nullptr when nothing was faster.
 const Trial* time_finalists(SearchSession& session) {
@@ -51,10 +48,7 @@ const Trial* time_finalists(SearchSession& session) {
   if (finalists.empty()) return nullptr;
   const Trial* const best_of_search = session.best_trial();
   const double budget = session.options().budget_seconds;
-  const double left = budget > 0 ? std::max(budget - session.elapsed(), 3.0) : 12.0;
-  const measure::TimingOptions timing{.min_pairs = session.is_slow() ? 5 : 11,
-                                      .target_width = 0.02,
-                                      .budget_seconds = std::min(left / 5, 4.0)};
+  const measure::TimingOptions timing = final_timing(session);
   const Trial* best = nullptr;
   for (const Configuration& configuration : finalists) {
     const bool late = budget > 0 && session.elapsed() + session.last_trial_seconds() > budget;
@@ -75,7 +69,11 @@ void settle(SearchSession& session, const Trial* best) {
   const double floor = result.baseline.noise_floor;
   result.tuned_seconds = result.default_seconds;
   if (best == nullptr) {
-    add_note(result, "no candidate was faster than the default");
+    add_note(result, session.num_slow_compiles() > 0
+                         ? "no candidate was faster than the default within " +
+                               factor_text(session.options().max_compile_ratio) +
+                               " of its compile time"
+                         : "no candidate was faster than the default");
     return;
   }
   if (best->ratio.median > 1 - floor || best->ratio.high > 1 - floor / 2) {
@@ -88,7 +86,10 @@ void settle(SearchSession& session, const Trial* best) {
   result.ratio = best->ratio;
   result.tuned_seconds = result.default_seconds * best->ratio.median;
   result.tuned_compile_seconds = best->compile_seconds;
-  result.outputs = session.outputs_of(best->configuration);
+  const Finalist& finalist = session.finalist(best->configuration);
+  result.outputs = finalist.outputs;
+  result.copies_before = finalist.default_copies;
+  result.copies_after = finalist.copies;
 }
 
 /// Each decision with its source and what it brings alone.
@@ -115,21 +116,70 @@ void describe_decisions(SearchSession& session) {
   }
 }
 
-void count_copies(SearchSession& session) {
+/// Measured alone with the right numbers.
+bool is_proven_alone(const TuneResult& result, size_t kernel, const rewrite::Rule& rule) {
+  const std::string configuration = form_configuration(rule);
+  for (const KernelResult& known : result.kernels) {
+    if (known.kernel != kernel) continue;
+    for (const KernelRecord& record : known.forms) {
+      if (record.configuration == configuration && record.seconds) return true;
+    }
+  }
+  return false;
+}
+
+/// Forms that the comparison of the whole program's outputs does not see are compared one by one;
+/// those that cannot be, or are wrong, go. False when some went.
+bool vouch_for_forms(SearchSession& session, Configuration& configuration) {
+  bool all = true;
+  for (size_t i = 0; i < session.space().kernels().size(); ++i) {
+    const Kernel& kernel = session.space().kernels()[i];
+    const rewrite::Rule* rule = session.space().form_of(configuration, kernel);
+    if (rule == nullptr || is_proven_alone(session.result(), i, *rule)) continue;
+    if (gives_right_numbers(kernel, *rule, session.kernel_worker(), session.options().seed)) {
+      continue;
+    }
+    session.space().set_form(configuration, kernel, nullptr);
+    all = false;
+  }
+  return all;
+}
+
+/// Checks the check: would the outputs have shown a wrong form?
+void check_comparison(SearchSession& session) {
   TuneResult& result = session.result();
-  if (result.configuration.is_default() || session.stopped()) return;
-  measure::Worker& worker = session.program_worker();
-  const measure::OptimizedResult before = worker.optimized(session.program());
-  const measure::OptimizedResult after = worker.optimized(session.program(result.configuration));
-  if (!before.ok() || !after.ok() || before.module.empty() || after.module.empty()) return;
-  result.copies_before = count_copies(before.module);
-  result.copies_after = count_copies(after.module);
+  const auto& decisions = result.configuration.decisions;
+  const bool has_forms = std::any_of(decisions.begin(), decisions.end(), [](const auto& d) {
+    return d.kind == rewrite::DecisionKind::kForm;
+  });
+  if (!has_forms || session.stopped()) return;
+  result.fault_shift = session.shift_of_fault(result.configuration);
+  double error = 0;
+  for (const auto& output : result.outputs) error = std::max(error, output.relative_error());
+  if (result.fault_shift > 0 && result.fault_shift >= 10 * error) return;
+  add_note(result, "an error of 1 % in the forms' values moves the outputs by only " +
+                       percent_text(std::max(result.fault_shift, 0.0)) +
+                       ": the forms were compared one by one");
+  Configuration kept = result.configuration;
+  if (vouch_for_forms(session, kept)) return;
+  add_note(result, "forms that could not be compared alone were taken back");
+  const Trial* trial = nullptr;
+  if (!kept.is_default()) {
+    trial = &session.try_configuration(kept, "final", final_timing(session), /*fresh=*/true);
+    if (!trial->measured) trial = nullptr;
+  }
+  result.configuration = {};
+  result.ratio = {};
+  result.outputs.clear();
+  settle(session, trial);
 }
 
 }  // namespace
 
 std::string_view strategy_name(Strategy strategy) {
   switch (strategy) {
+    case Strategy::kConditions:
+      return "conditions";
     case Strategy::kGreedy:
       return "greedy";
     case Strategy::kRandom:
@@ -141,29 +191,34 @@ std::string_view strategy_name(Strategy strategy) {
 }
 
 Strategy strategy_from_name(std::string_view name) {
-  for (const Strategy s : {Strategy::kGreedy, Strategy::kRandom, Strategy::kGenetic}) {
+  for (const Strategy s :
+       {Strategy::kConditions, Strategy::kGreedy, Strategy::kRandom, Strategy::kGenetic}) {
     if (strategy_name(s) == name) return s;
   }
   throw std::invalid_argument("unknown strategy '" + std::string(name) +
-                              "', expected greedy, random or genetic");
+                              "', expected conditions, greedy, random or genetic");
 }
 
 TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneOptions& options) {
   SearchSession session(module, space, options);
   session.load_baseline();
-  if (options.strategy != Strategy::kRandom) {
+  session.result().program_flops = hlo::CostAnalysis(module).total().flops;
+  const bool by_kernels =
+      options.strategy == Strategy::kGreedy || options.strategy == Strategy::kGenetic;
+  if (options.strategy == Strategy::kConditions) try_conditions(session);
+  if (by_kernels) {
     search_kernels(session);
     compose_winners(session);
     take_back_forms(session);
     try_flags(session);
     time_other_kernels(session);
   }
-  if (options.strategy != Strategy::kGreedy) {
+  if (options.strategy == Strategy::kRandom || options.strategy == Strategy::kGenetic) {
     explore(session, /*genetic=*/options.strategy == Strategy::kGenetic);
   }
   settle(session, time_finalists(session));
+  check_comparison(session);
   describe_decisions(session);
-  count_copies(session);
   session.result().stopped = session.stopped();
   session.result().elapsed_seconds = session.elapsed();
   return std::move(session.result());

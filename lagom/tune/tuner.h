@@ -4,6 +4,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,10 @@
 namespace lagom::tune {
 
 enum class Strategy {
-  kGreedy,   ///< Compose the kernels' winners, take back what does not pay, try flags.
-  kRandom,   ///< Random configurations.
-  kGenetic,  ///< Greedy first, then mutation and crossover of the best.
+  kConditions,  ///< One candidate: forms by fixed conditions, nothing else; a baseline.
+  kGreedy,      ///< Compose the kernels' winners, take back what does not pay, try flags.
+  kRandom,      ///< Random configurations.
+  kGenetic,     ///< Greedy first, then mutation and crossover of the best.
 };
 std::string_view strategy_name(Strategy strategy);
 /// Throws std::invalid_argument for an unknown name.
@@ -39,6 +41,8 @@ struct TuneOptions {
   Strategy strategy = Strategy::kGenetic;
   uint64_t seed = 1;
   SpaceOptions space;
+  /// A result may take this many times the default's time to compile; 0: any time.
+  double max_compile_ratio = 3;
   std::filesystem::path database;  ///< Folder of kernel measurements; empty: memory only.
   measure::WorkerOptions worker;
   std::function<bool()> should_stop;  ///< Ctrl-C: what was reached is returned.
@@ -80,6 +84,11 @@ struct TuneResult {
   double default_seconds = 0, tuned_seconds = 0;
   std::vector<measure::OutputComparison> outputs;  ///< Tuned against default.
   double default_compile_seconds = 0, tuned_compile_seconds = 0;
+  /// How far a deliberate 1 % error in the forms' values moves the outputs, relative to their
+  /// largest values; NaN when it was not tried. Little or nothing: the comparison of the outputs
+  /// does not see the forms, and only the comparison of each kernel alone vouches for them.
+  double fault_shift = std::numeric_limits<double>::quiet_NaN();
+  double program_flops = 0;  ///< Of one run, by the shapes.
 
   std::deque<Trial> trials;           ///< A deque: references stay good while a search appends.
   std::vector<KernelResult> kernels;  ///< By SearchSpace order; those that were reached.

@@ -1,5 +1,7 @@
 #include "lagom/util/file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -71,7 +73,8 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes) {
     char buffer[1 << 16];
     while (in.read(buffer, sizeof buffer) || in.gcount() > 0) {
       bytes.append(buffer, static_cast<size_t>(in.gcount()));
-      if (bytes.size() > max_bytes) throw SystemError(path.string() + ": more bytes than the limit");
+      if (bytes.size() > max_bytes)
+        throw SystemError(path.string() + ": more bytes than the limit");
     }
   }
   if (bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b') {
@@ -118,6 +121,23 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
     std::filesystem::remove(temporary, ec);
     throw SystemError(path.string() + ": cannot be written: " + why);
   }
+}
+
+void append_line(const std::filesystem::path& path, std::string_view line) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw SystemError(path.string() + ": " + std::strerror(errno));
+  ::flock(descriptor, LOCK_EX);
+  const off_t size = ::lseek(descriptor, 0, SEEK_END);
+  char last = '\n';
+  if (size > 0) (void)!::pread(descriptor, &last, 1, size - 1);
+  std::string text = last == '\n' ? "" : "\n";
+  text += line;
+  text += '\n';
+  const bool complete =
+      ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const std::string why = std::strerror(errno);
+  ::close(descriptor);
+  if (!complete) throw SystemError(path.string() + ": cannot be written: " + why);
 }
 
 }  // namespace lagom

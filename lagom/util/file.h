@@ -17,6 +17,10 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = ui
 /// old contents or the new ones and never a part. Creates missing folders.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
+/// Appends one line, whole and under a lock, so that several processes may share a file. A last line
+/// that a kill left torn is closed first. Creates the file.
+void append_line(const std::filesystem::path& path, std::string_view line);
+
 /// The bytes as a gzip stream (zlib's default level, no time stamp: equal bytes give equal files).
 std::string gzip(std::string_view bytes);
 

@@ -84,6 +84,24 @@ TEST_F(WorkerFailuresTest, WorkerKilledBetweenRequestsIsReplaced) {
   EXPECT_TRUE(second.ok()) << second.error;
 }
 
+TEST_F(WorkerFailuresTest, ACandidateMayHaveALimitOfItsOwn) {
+  Worker worker(options());
+  ASSERT_TRUE(worker
+                  .load_baseline({.program = {.module = lagom::testing::matmul_module(64)},
+                                  .inputs = {f32({64, 64}), f32({64, 64})}})
+                  .ok());
+  MeasureRequest request{.program = {.module = lagom::testing::matmul_module(64)}};
+  request.timing.budget_seconds = 0;
+  request.limit_seconds = 1e-3;  // less than any compilation takes
+
+  const MeasureResult late = worker.measure(request);
+  request.limit_seconds = 30;
+  const MeasureResult in_time = worker.measure(request);
+
+  EXPECT_EQ(late.failure, FailureKind::kTimeout) << late.error;
+  EXPECT_TRUE(in_time.ok()) << in_time.error;
+}
+
 TEST_F(WorkerFailuresTest, HangingWorkerIsKilledInTime) {
   WorkerOptions own = options();
   own.timeout = 1500ms;

@@ -133,6 +133,28 @@ TEST(ApplyTest, WrapsTheRootsValue) {
   EXPECT_EQ(tuned.entry()->root()->rare().custom_call_target, "LayoutConstraint");
 }
 
+TEST(ApplyWithFaultTest, ScalesWhatTheFormsCompute) {
+  const hlo::Module module = hlo::read_hlo_text(kProgram, "p");
+
+  const hlo::Module faulty =
+      apply_with_fault(module, parse("conv form depthwise_taps\ndot barrier 0\n"), 0.01);
+
+  hlo::verify(faulty, "faulty");
+  const hlo::Instruction& scaled = faulty.entry()->find("flat")->operand(0);
+  ASSERT_EQ(scaled.opcode, hlo::Opcode::kMultiply);
+  EXPECT_EQ(scaled.operand(0).opcode, hlo::Opcode::kAdd);
+  ASSERT_EQ(scaled.operand(1).opcode, hlo::Opcode::kBroadcast);
+  EXPECT_NEAR(scaled.operand(1).operand(0).literal->row_major_values().at(0), 1.01, 1e-6);
+}
+
+TEST(ApplyWithFaultTest, LeavesAloneWhatHasNoForm) {
+  const hlo::Module module = hlo::read_hlo_text(kProgram, "p");
+  const Configuration configuration = parse("dot barrier 0\n");
+  EXPECT_EQ(hlo::describe_difference(apply_with_fault(module, configuration, 0.01),
+                                     apply(module, configuration)),
+            "");
+}
+
 TEST(ApplyTest, RefusesDecisionsThatDoNotFit) {
   const hlo::Module module = hlo::read_hlo_text(kProgram, "p");
   const auto error_of = [&](const std::string& text) -> std::string {

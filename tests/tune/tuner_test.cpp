@@ -112,6 +112,46 @@ TEST_F(TunerTest, WrongNumbersNeverWin) {
   EXPECT_THAT(result.note, HasSubstr("outputs are a weak check here"));
 }
 
+TEST_F(TunerTest, AFaultInTheFormsShowsWhereTheOutputsDependOnThem) {
+  options_.strategy = Strategy::kConditions;
+
+  const TuneResult result = run(depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} multiply(c, c)\n"));
+
+  ASSERT_FALSE(result.configuration.is_default()) << result.note;
+  EXPECT_NEAR(result.fault_shift, 1.01 * 1.01 - 1, 1e-4);
+  EXPECT_EQ(result.note, "");
+  EXPECT_GE(result.copies_before, 0);
+  EXPECT_GE(result.copies_after, 0);
+}
+
+TEST_F(TunerTest, FormsThatTheOutputsHideAreComparedOneByOne) {
+  options_.strategy = Strategy::kConditions;
+
+  const TuneResult result = run(depthwise(R"(
+  tiny = f32[] constant(1e-30)
+  t = f32[1,24,24,32]{3,2,1,0} broadcast(tiny), dimensions={}
+  m = f32[1,24,24,32]{3,2,1,0} multiply(c, t)
+  ROOT y = f32[1,24,24,32]{3,2,1,0} add(m, x)
+)"));
+
+  ASSERT_FALSE(result.configuration.is_default()) << result.note;
+  EXPECT_EQ(result.fault_shift, 0);
+  EXPECT_THAT(result.note, HasSubstr("the forms were compared one by one"));
+}
+
+TEST_F(TunerTest, CandidatesThatCompileTooSlowlyAreNoResult) {
+  options_.strategy = Strategy::kGreedy;
+  options_.budget_seconds = 6;
+  options_.space = {.forms = true, .layouts = false, .barriers = false, .flags = false};
+  options_.max_compile_ratio = 1e-6;
+
+  const TuneResult result = run(depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} multiply(c, c)\n"));
+
+  EXPECT_TRUE(result.configuration.is_default());
+  EXPECT_THAT(result.note, HasSubstr("of its compile time"));
+  EXPECT_FALSE(result.trials.empty());
+}
+
 TEST_F(TunerTest, AStopReturnsWhatWasReached) {
   int events = 0;
   options_.on_event = [&](const TuneEvent& event) { events += event.phase == "search"; };
@@ -140,7 +180,8 @@ TEST_F(TunerTest, InputsThatCannotBeMadeAreAnError) {
 }
 
 TEST(StrategyTest, NamesReadBack) {
-  for (const Strategy s : {Strategy::kGreedy, Strategy::kRandom, Strategy::kGenetic}) {
+  for (const Strategy s :
+       {Strategy::kConditions, Strategy::kGreedy, Strategy::kRandom, Strategy::kGenetic}) {
     EXPECT_EQ(strategy_from_name(strategy_name(s)), s);
   }
   EXPECT_THROW(strategy_from_name("annealing"), std::invalid_argument);

@@ -1,0 +1,37 @@
+#pragma once
+
+// What tuning one program and tuning many share.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/common.h"
+#include "lagom/tune/tuner.h"
+
+namespace lagom::cli {
+
+struct TuneArguments {
+  std::vector<std::string> inputs;
+  std::string out = "tuned", database, strategy = "genetic";
+  double budget_seconds = 0;
+  int trials = 0;
+  uint64_t seed = 1;
+  bool allow_inexact = false, allow_slow_compile = false, no_forms = false, no_layouts = false,
+       no_barriers = false, no_flags = false, json = false, quiet = false;
+  bool fill_elided = false;
+  DeviceArguments device;
+};
+
+/// Without `on_event`. Throws SystemError when the database the user named cannot be written.
+tune::TuneOptions tune_options(const TuneArguments& args);
+
+/// Throws now what would otherwise be thrown after the search, when its result is to be written.
+void check_can_write(const std::filesystem::path& folder);
+
+/// Tunes every program of the inputs into one folder; results that are there already, with the same
+/// settings, are kept. Prints a line per program and a summary. 1 when some program failed.
+int tune_many(const TuneArguments& args, const std::vector<std::filesystem::path>& programs);
+
+}  // namespace lagom::cli
