@@ -173,20 +173,6 @@ void SearchSpace::set_form(Configuration& configuration, const Kernel& kernel,
   }
 }
 
-void SearchSpace::set_decisions(Configuration& configuration, const Kernel& kernel,
-                                const Configuration& on_node) const {
-  for (const std::string& name : kernel.instructions) {
-    std::erase_if(configuration.decisions, [&](const Decision& d) {
-      return d.instruction == name && d.kind != DecisionKind::kBarrier;
-    });
-    for (Decision decision : on_node.decisions) {
-      if (decision.instruction != kernel.cut_out.node) continue;
-      decision.instruction = name;
-      configuration.set(std::move(decision));
-    }
-  }
-}
-
 const rewrite::Rule* SearchSpace::form_of(const Configuration& configuration,
                                           const Kernel& kernel) const {
   for (const Decision& d : configuration.decisions) {

@@ -40,10 +40,6 @@ class SearchSpace {
   /// Gives all instructions of a kernel a form; nullptr: as it is.
   void set_form(rewrite::Configuration& configuration, const Kernel& kernel,
                 const rewrite::Rule* rule) const;
-  /// Gives all instructions of a kernel the decisions that `on_node`, a configuration of the
-  /// cut-out, has for its node, instead of the forms and layouts they had.
-  void set_decisions(rewrite::Configuration& configuration, const Kernel& kernel,
-                     const rewrite::Configuration& on_node) const;
   /// The form that the kernel's first instruction has; nullptr: as it is.
   const rewrite::Rule* form_of(const rewrite::Configuration& configuration,
                                const Kernel& kernel) const;
