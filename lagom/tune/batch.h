@@ -23,6 +23,7 @@ struct BatchEntry {
   std::string note;
   double default_seconds = 0, tuned_seconds = 0;
   double speedup = 1, low = 1, high = 1;  ///< With the interval of the final measurement.
+  double conditions_speedup = 0;  ///< Of the forms by conditions.h; 0: none, 1 where they lost.
   double noise_floor = 0;
   double default_compile_seconds = 0, tuned_compile_seconds = 0;
   double elapsed_seconds = 0;

@@ -179,7 +179,7 @@ void compose_winners(SearchSession& session) {
 
 void try_conditions(SearchSession& session) {
   const Configuration configuration = configuration_by_conditions(session.space());
-  if (configuration.is_default()) return;
+  if (configuration.is_default() || !session.may_try(0.4)) return;
   session.try_configuration(configuration, "conditions", session.search_timing());
 }
 

@@ -8,7 +8,7 @@ namespace lagom::tune {
 /// at fault; those are left out.
 void compose_winners(SearchSession& session);
 
-/// The one candidate of Strategy::kConditions.
+/// The forms that fixed conditions choose (conditions.h), as one candidate.
 void try_conditions(SearchSession& session);
 
 /// A winner alone need not win in place: leaves out one kernel's form at a time, those with the

@@ -28,6 +28,7 @@ BatchEntry entry(const std::string& program, double speedup) {
           .speedup = speedup,
           .low = speedup * 0.9,
           .high = speedup * 1.1,
+          .conditions_speedup = 3,
           .forms = {{"swapped", 3}}};
 }
 
@@ -148,7 +149,7 @@ TEST(SummaryMarkdownTest, GivesMeansByFamilyAndFailures) {
 
   const std::string text = summary_markdown({entry("a", 2), entry("b", 8), failed, kept});
 
-  EXPECT_THAT(text, HasSubstr("| dot | 2 | 2 | 4.00x | 8 | 2.5 |"));
+  EXPECT_THAT(text, HasSubstr("| dot | 2 | 2 | 4.00x | 3.00x | 8 | 2.5 |"));
   EXPECT_THAT(text, HasSubstr("| all | 3 | 2 | 2.52x |"));  // the cube root of 16
   EXPECT_THAT(text, HasSubstr("| swapped | 2 | 6 |"));
   EXPECT_THAT(text, HasSubstr("failed: no such opcode"));

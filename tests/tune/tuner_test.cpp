@@ -141,7 +141,7 @@ TEST_F(TunerTest, FormsThatTheOutputsHideAreComparedOneByOne) {
 
 TEST_F(TunerTest, CandidatesThatCompileTooSlowlyAreNoResult) {
   options_.strategy = Strategy::kGreedy;
-  options_.budget_seconds = 6;
+  options_.max_trials = 2;
   options_.space = {.forms = true, .layouts = false, .barriers = false, .flags = false};
   options_.max_compile_ratio = 1e-6;
 
