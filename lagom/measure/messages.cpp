@@ -50,7 +50,7 @@ std::string_view failure_kind_name(FailureKind kind) {
 }
 
 // Found by nlohmann's look-up in this namespace; one line per struct keeps the fields' list short.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TimingOptions, min_pairs, max_pairs, target_width,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TimingOptions, min_pairs, max_pairs, target_width, effect_share,
                                    budget_seconds, stop_ratio)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InputSpec, element_type, dimensions, role, fan_in, scale,
                                    int_low, int_high)

@@ -46,7 +46,11 @@ PairedTimes time_pairs(const TimedRun& baseline, const TimedRun& candidate, doub
       break;
     }
     if (pair + 1 < options.min_pairs) continue;
-    if (times.ratio.relative_width() <= options.target_width) break;
+    const double width = times.ratio.relative_width() * times.ratio.median;
+    if (width <= std::max(options.target_width * times.ratio.median,
+                          options.effect_share * std::fabs(1 - times.ratio.median))) {
+      break;
+    }
     if (elapsed() >= options.budget_seconds) break;
   }
   return times;

@@ -53,7 +53,10 @@ struct TimingOptions {
   int min_pairs = 5;
   int max_pairs = 400;
   double target_width = 0.02;  ///< Of the ratio's confidence interval, relative to the ratio.
-  double budget_seconds = 5;   ///< For the timed part; min_pairs are taken even past it.
+  /// Also narrow enough: this share of the ratio's distance from 1. A candidate that takes a tenth
+  /// of the time need not be known to 2 %. 0: not asked.
+  double effect_share = 0;
+  double budget_seconds = 5;  ///< For the timed part; min_pairs are taken even past it.
   /// A candidate whose first runs take more than this many times the default is given up.
   /// 0: never.
   double stop_ratio = 0;

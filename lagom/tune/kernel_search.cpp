@@ -74,6 +74,7 @@ KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule,
   request.timing = {
       .min_pairs = 5,
       .target_width = 0.04,
+      .effect_share = 0.25,
       .budget_seconds = options.seconds_per_form,
       .stop_ratio = std::min(options.stop_ratio, 3 * fastest / known.default_seconds)};
   request.limit_seconds = options.limit_seconds;

@@ -48,6 +48,19 @@ TEST(TimePairsTest, NoisyTimesGoOnToTheLastPair) {
   EXPECT_EQ(times.ratio.pairs, 30);
 }
 
+TEST(TimePairsTest, ALargeEffectNeedsNoNarrowInterval) {
+  FakeProgram baseline{{1}};
+  const auto pairs_until_done = [&](double low, double high) {
+    FakeProgram candidate;
+    for (int i = 0; i < 100; ++i) candidate.seconds.push_back(i % 2 == 0 ? low : high);
+    return time_pairs(baseline.run(), candidate.run(), 1,
+                      {.min_pairs = 5, .max_pairs = 30, .target_width = 0.02, .effect_share = 0.25})
+        .ratio.pairs;
+  };
+  EXPECT_EQ(pairs_until_done(0.1, 0.2), 5);   // 0.1 wide, 0.85 away from 1
+  EXPECT_EQ(pairs_until_done(0.9, 1.0), 30);  // 0.1 wide, 0.05 away
+}
+
 TEST(TimePairsTest, BudgetEndsTheTimingButNotBeforeTheLeastPairs) {
   FakeProgram baseline{{0.1}};
   FakeProgram candidate;
