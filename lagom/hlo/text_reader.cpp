@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "lagom/hlo/attribute_fields.h"
-#include "lagom/hlo/unique_names.h"
 #include "lagom/hlo/shape_inference.h"
 #include "lagom/hlo/text_parts.h"
+#include "lagom/hlo/unique_names.h"
 #include "lagom/util/error.h"
 
 namespace lagom::hlo {
@@ -58,8 +58,9 @@ class TextReader {
       const char first = cursor_.peek();
       const std::string_view word = cursor_.look_identifier();
       if (word == "module" || word == "func" || first == '#') {
-        cursor_.fail("this is MLIR (StableHLO), not HLO text: write the program as HLO, for "
-                     "instance with lowered.compiler_ir('hlo').as_hlo_text() in JAX");
+        cursor_.fail(
+            "this is MLIR (StableHLO), not HLO text: write the program as HLO, for "
+            "instance with lowered.compiler_ir('hlo').as_hlo_text() in JAX");
       }
       if (word.empty() && first != '%') {
         cursor_.fail_expected("HLO text ('HloModule NAME' or a computation)");
@@ -182,8 +183,9 @@ class TextReader {
     Scope scope;
     cursor_.expect('{', "before a computation's instructions");
     while (!cursor_.consume('}')) {
-      if (cursor_.at_end()) cursor_.fail("computation '" + std::string(name) +
-                                         "' is not closed: the file ends inside it");
+      if (cursor_.at_end())
+        cursor_.fail("computation '" + std::string(name) +
+                     "' is not closed: the file ends inside it");
       read_instruction(*computation, scope);
     }
     if (computation->size() == 0) cursor_.fail("the computation has no instructions", start);
@@ -254,8 +256,8 @@ class TextReader {
     return computation.append(std::move(instruction));
   }
 
-  /// The short form `x = ((operands), result, ...) OP-start(...), attributes` of an async-start: its
-  /// attributes belong to OP, which stands alone in a computation of its own.
+  /// The short form `x = ((operands), result, ...) OP-start(...), attributes` of an async-start:
+  /// its attributes belong to OP, which stands alone in a computation of its own.
   void read_wrapped_operation(const Scope& scope, Instruction& start_op, Opcode opcode,
                               const char* start) {
     if (!start_op.shape.is_tuple() || start_op.shape.tuple_shapes.size() < 2) {
@@ -294,6 +296,10 @@ class TextReader {
       instruction.shape = infer_shape(instruction);
     } catch (const std::invalid_argument& e) {
       cursor_.fail("the shape is left out and cannot be inferred: " + std::string(e.what()), start);
+    }
+    // Parameters, custom calls and the like have the shape that they say.
+    if (instruction.shape.element_type == ElementType::kInvalid) {
+      cursor_.fail("the shape is left out and cannot be inferred: nothing determines it", start);
     }
   }
 
@@ -440,10 +446,10 @@ std::vector<Module> read_hlo_text_modules(std::string_view text, std::string_vie
     const std::string_view part = text.substr(begin, end - begin);
     if (part.find_first_not_of(" \n\r\t") != std::string_view::npos || end == text.size()) {
       if (!modules.empty() && part.find_first_not_of(" \n\r\t") == std::string_view::npos) break;
-      const std::string where = modules.empty() && end == text.size()
-                                    ? std::string(path)
-                                    : std::string(path) + " (module " +
-                                          std::to_string(modules.size() + 1) + ")";
+      const std::string where =
+          modules.empty() && end == text.size()
+              ? std::string(path)
+              : std::string(path) + " (module " + std::to_string(modules.size() + 1) + ")";
       modules.push_back(read_hlo_text(part, where));
     }
     if (end == text.size()) break;

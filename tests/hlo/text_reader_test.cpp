@@ -30,7 +30,9 @@ Module one_line(const std::string& instructions) {
   return read_hlo_text("HloModule m\nENTRY e {\n" + instructions + "\n}\n", "t.hlo");
 }
 
-const Instruction& root(const Module& module) { return *module.entry()->root(); }
+const Instruction& root(const Module& module) {
+  return *module.entry()->root();
+}
 
 TEST(TextReaderTest, ReadsShortAndLongPrintForms) {
   const Module brief = read_hlo_text(
@@ -157,7 +159,8 @@ TEST(TextReaderTest, ReadsShardings) {
 TEST(TextReaderTest, ReadsShortFormsOfAsynchronousOperations) {
   const Module module = one_line(
       "p = f32[8]{0} parameter(0)\n"
-      "s = ((f32[8]{0}), f32[4]{0}, s32[]) slice-start(p), slice={[2:6]}, metadata={op_name=\"x\"}\n"
+      "s = ((f32[8]{0}), f32[4]{0}, s32[]) slice-start(p), slice={[2:6]}, "
+      "metadata={op_name=\"x\"}\n"
       "ROOT d = f32[4]{0} slice-done(s)");
   const Instruction& done = root(module);
   EXPECT_EQ(done.opcode, Opcode::kAsyncDone);
@@ -185,8 +188,9 @@ TEST(TextReaderTest, FindsSourceLinesInMetadataAndStackFrames) {
 }
 
 TEST(TextReaderErrorTest, SaysLineColumnFoundAndExpected) {
-  EXPECT_EQ(error_of("HloModule m\nENTRY e {\n  p = f32[2] parameter(0)\n  ROOT q = f32[2] ad(p)\n}"),
-            "t.hlo: line 4, column 19: expected an opcode, found 'ad'");
+  EXPECT_EQ(
+      error_of("HloModule m\nENTRY e {\n  p = f32[2] parameter(0)\n  ROOT q = f32[2] ad(p)\n}"),
+      "t.hlo: line 4, column 19: expected an opcode, found 'ad'");
   EXPECT_EQ(error_of("HloModule m\nENTRY e {\n  ROOT q = f32[2]{0} negate(x)\n}"),
             "t.hlo: line 3, column 29: unknown operand 'x' in computation 'e': an operand must "
             "stand above its use");
@@ -217,6 +221,15 @@ TEST(TextReaderErrorTest, RejectsBrokenReferences) {
               HasSubstr("unknown computation 'g'"));
   EXPECT_THAT(error_of("e { ROOT p = f32[] parameter(0)\n ROOT q = f32[] negate(p) }"),
               HasSubstr("two roots"));
+}
+
+TEST(TextReaderErrorTest, RefusesToGuessAShapeThatNothingDetermines) {
+  for (const char* operation :
+       {"parameter(0)", "custom-call(), custom_call_target=\"f\"", "iota()"}) {
+    EXPECT_THAT(error_of(std::string("e { ROOT p = ") + operation + " }"),
+                HasSubstr("the shape is left out and cannot be inferred"))
+        << operation;
+  }
 }
 
 TEST(TextReaderErrorTest, ChecksLiteralsBeforeAllocating) {
