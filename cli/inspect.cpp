@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/inspect_arrays.h"
 #include "lagom/hlo/cost_analysis.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/verifier.h"
@@ -20,7 +21,7 @@ using nlohmann::ordered_json;
 
 struct InspectArguments {
   std::vector<std::string> files;
-  bool json = false;
+  bool json = false, stats = false;
 };
 
 /// What inspect says about one module.
@@ -161,6 +162,15 @@ int inspect(const InspectArguments& args) {
   int status = 0;
   for (const std::string& path : args.files) {
     try {
+      if (is_array_file(path)) {
+        const ordered_json arrays = inspect_arrays(path, args.stats);
+        if (args.json) {
+          all.push_back(arrays);
+        } else {
+          print_arrays(arrays);
+        }
+        continue;
+      }
       const std::string bytes = read_file(path);
       const hlo::FileKind kind = hlo::sniff_file_kind(bytes);
       for (const hlo::Module& module : hlo::read_modules(bytes, path)) {
@@ -190,9 +200,13 @@ int inspect(const InspectArguments& args) {
 void add_inspect(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand("inspect", "Say what a file is and what is in it");
   auto args = std::make_shared<InspectArguments>();
-  command->add_option("files", args->files, "HLO texts and protos, also compressed with gzip")
+  command
+      ->add_option("files", args->files,
+                   "HLO texts and protos, also compressed with gzip; npy and npz arrays")
       ->required();
   command->add_flag("--json", args->json, "Machine-readable output");
+  command->add_flag("--stats", args->stats,
+                    "Also the least, largest and sum of each array's values");
   command->footer("Example: lagom inspect module_0001.before_optimizations.txt");
   command->callback([args, &chosen] { chosen = [args] { return inspect(*args); }; });
 }

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace lagom::cli {
+
+/// True for npy and npz files, by their first bytes.
+bool is_array_file(const std::string& path);
+
+/// {"file", "kind", "arrays": [{"name", "dtype", "shape"}]}, with `stats` also "min", "max" and
+/// "sum" of each, in double.
+nlohmann::ordered_json inspect_arrays(const std::string& path, bool stats);
+
+/// The same for people.
+void print_arrays(const nlohmann::ordered_json& inspection);
+
+}  // namespace lagom::cli
