@@ -3,21 +3,77 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "lagom/graph/dataset_file.h"
 #include "lagom/hlo/module_file.h"
+#include "lagom/util/error.h"
+#include "lagom/util/file.h"
 
 namespace lagom::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct ConvertOptions {
   std::string input, output;
+  bool sort_edges = false, pad_with_minus_one = false;
 };
 
-int convert(const ConvertOptions& options) {
-  const std::vector<hlo::Module> modules = hlo::read_module_files(options.input);
-  if (modules.size() > 1) {
-    std::fprintf(stderr, "note: %s holds %zu modules; the first is converted\n",
-                 options.input.c_str(), modules.size());
+void note_more_modules(const ConvertOptions& options, size_t count) {
+  if (count < 2) return;
+  std::fprintf(stderr, "note: %s holds %zu modules; the first is converted\n",
+               options.input.c_str(), count);
+}
+
+graph::OpGraphOptions graph_options(const ConvertOptions& options) {
+  return {.sort_edges = options.sort_edges, .list_padding = options.pad_with_minus_one ? -1 : 0};
+}
+
+/// The kernels of a tile file go into files of their own, named by their place and module.
+void write_kernels(const ConvertOptions& options, const std::vector<graph::TuningModule>& kernels) {
+  const std::vector<graph::TuningTable> tables = graph::tile_tables(kernels, options.input);
+  const std::string stem = fs::path(options.output).replace_extension().string();
+  size_t left_out = 0;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    if (tables[k].num_configs() == 0) {
+      ++left_out;
+      continue;
+    }
+    const std::string path = stem + "_" + std::to_string(k) + ".npz";
+    graph::write_tile_npz(path, graph::make_op_graph(kernels[k].module, graph_options(options)),
+                          tables[k]);
+    std::printf("%s: kernel %s, %ld configurations\n", path.c_str(), kernels[k].module.name.c_str(),
+                static_cast<long>(tables[k].num_configs()));
   }
+  if (left_out > 0) std::fprintf(stderr, "note: %zu kernels have no usable runs\n", left_out);
+}
+
+int convert_to_graph(const ConvertOptions& options) {
+  const std::string bytes = read_file(options.input);
+  const auto kind = graph::tuning_kind(bytes);
+  if (!kind) {
+    const std::vector<hlo::Module> modules = hlo::read_modules(bytes, options.input);
+    note_more_modules(options, modules.size());
+    graph::write_graph_npz(options.output,
+                           graph::make_op_graph(modules.front(), graph_options(options)));
+    return 0;
+  }
+  const std::vector<graph::TuningModule> tuned = graph::read_tuning_data(bytes, options.input);
+  if (*kind == graph::TuningKind::kTile) {
+    write_kernels(options, tuned);
+    return 0;
+  }
+  const graph::TuningTable table = graph::layout_table(tuned.front(), options.input);
+  if (table.num_configs() == 0) {
+    throw FormatError(options.input, "", "no usable run of the default configuration");
+  }
+  graph::write_layout_npz(
+      options.output, graph::make_op_graph(tuned.front().module, graph_options(options)), table);
+  return 0;
+}
+
+int convert_module(const ConvertOptions& options) {
+  const std::vector<hlo::Module> modules = hlo::read_module_files(options.input);
+  note_more_modules(options, modules.size());
   std::vector<std::string> dropped;
   hlo::write_module_file(modules.front(), options.output, &dropped);
   for (size_t i = 0; i < dropped.size() && i < 5; ++i) {
@@ -27,18 +83,34 @@ int convert(const ConvertOptions& options) {
   return 0;
 }
 
+int convert(const ConvertOptions& options) {
+  return options.output.ends_with(".npz") ? convert_to_graph(options) : convert_module(options);
+}
+
 }  // namespace
 
 void add_convert(CLI::App& app, Action& chosen) {
-  auto* command = app.add_subcommand("convert", "Convert a program between HLO text and proto");
+  auto* command = app.add_subcommand(
+      "convert", "Convert a program between HLO text, proto and TpuGraphs' arrays");
   auto options = std::make_shared<ConvertOptions>();
-  command->add_option("input", options->input, "HLO text or proto, also compressed with gzip")
+  command
+      ->add_option("input", options->input,
+                   "HLO text or proto, or TpuGraphs' TuningData or ModuleTuningData; also "
+                   "compressed with gzip")
       ->required();
   command
       ->add_option("output", options->output,
-                   "Where to write; the ending says the format: .hlo or .txt, .pb, each with .gz")
+                   "Where to write; the ending says the format: .hlo or .txt, .pb, each with .gz; "
+                   ".npz for a graph with TpuGraphs' features (and the runs, from its protos)")
       ->required();
-  command->footer("Example: lagom convert module_0001.before_optimizations.txt program.hlo.pb");
+  command->add_flag(
+      "--sort-edges", options->sort_edges,
+      "npz: edges by user and operand, as TpuGraphs' TensorFlow operations give them");
+  command->add_flag("--pad-minus-one", options->pad_with_minus_one,
+                    "npz: -1 instead of 0 behind the end of dimension lists in node_feat");
+  command->footer(
+      "Examples: lagom convert module_0001.before_optimizations.txt program.hlo.pb\n"
+      "          lagom convert program.hlo.pb program.npz");
   command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });
 }
 

@@ -16,5 +16,7 @@ Module read_hlo_proto(std::string_view bytes, std::string_view path);
 
 /// True when the bytes look like one of these messages.
 bool looks_like_hlo_proto(std::string_view bytes);
+/// True when they look like a HloModuleProto itself.
+bool is_hlo_module_proto(std::string_view bytes);
 
 }  // namespace lagom::hlo

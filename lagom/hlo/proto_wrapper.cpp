@@ -59,6 +59,10 @@ std::string_view find_module_proto(std::string_view bytes) {
 
 namespace lagom::hlo {
 
+bool is_hlo_module_proto(std::string_view bytes) {
+  return detail::is_module(bytes);
+}
+
 bool looks_like_hlo_proto(std::string_view bytes) {
   return !detail::find_module_proto(bytes).empty();
 }

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lagom/hlo/module.h"
+
+/// Programs as the plain arrays of TpuGraphs (Phothilimthana et al. 2023, arXiv 2308.13490), under
+/// the names that they have on disk.
+///
+/// Feature set *v1* is that of the data set, value by value. Vocabulary: a *node* is an
+/// instruction, numbered through all computations in order; an edge is {user, operand}: the user
+/// reads what the operand makes.
+namespace lagom::graph {
+
+inline constexpr int kFeatureVersion = 1;
+inline constexpr int64_t kNodeFeatures = 140;
+inline constexpr int64_t kTileConfigFeatures = 24;
+inline constexpr int64_t kLayoutConfigFeatures = 18;
+/// Dimensions of a tensor that features tell apart.
+inline constexpr size_t kFeatureRank = 6;
+
+struct OpGraph {
+  std::vector<uint8_t> node_opcode;  ///< [n]; ids of TpuGraphs, 0 for opcodes that came later.
+  std::vector<float> node_feat;      ///< [n, 140]
+  std::vector<int64_t> edge_index;   ///< [m, 2]: {user, operand}
+  /// [s]: 0, boundaries of the computations whose names have "cluster", "while" or "cond" in them,
+  /// n.
+  std::vector<int64_t> node_splits;
+
+  int64_t num_nodes() const { return static_cast<int64_t>(node_opcode.size()); }
+  int64_t num_edges() const { return static_cast<int64_t>(edge_index.size() / 2); }
+};
+
+struct OpGraphOptions {
+  /// Edges by user, then operand. Otherwise as the instructions stand: operands by ascending id,
+  /// then roots of called computations.
+  bool sort_edges = false;
+  /// What fills the places of lists that have no sum and product (dimensions, dimension numbers,
+  /// minor_to_major) behind their last value: 0 as in the data set, where it looks like dimension
+  /// 0, or -1.
+  int list_padding = 0;
+};
+
+/// Throws std::invalid_argument for an instruction that reads itself.
+OpGraph make_op_graph(const hlo::Module& module, const OpGraphOptions& options = {});
+
+/// The data set's opcode number; 0 when it has none.
+uint8_t opcode_number(hlo::Opcode opcode);
+
+/// Names of the columns of node_feat: "is_root", "element_type_f32", "shape_dimensions_0",
+/// "shape_dimensions_sum", ...
+const std::vector<std::string>& node_feature_names();
+
+/// Bounds of one tile configuration.
+struct TileConfig {
+  std::vector<int64_t> kernel_bounds, output_bounds, input_bounds;
+};
+/// [24]: six values, sum and product of each; the product of an empty list is 0.
+std::array<float, kTileConfigFeatures> tile_config_features(const TileConfig& config);
+
+/// A layout per tensor of one node: output, input, and for convolutions and dots the kernel. An
+/// empty layout is the compiler's own choice, a short one names the minor-most dimensions.
+using NodeLayouts = std::vector<std::vector<int64_t>>;
+/// [18]: three tensors, six dimensions each, -1 where there is none. Throws std::invalid_argument
+/// for more than three tensors.
+std::array<float, kLayoutConfigFeatures> layout_config_features(const NodeLayouts& layouts);
+
+const std::vector<std::string>& tile_config_feature_names();
+const std::vector<std::string>& layout_config_feature_names();
+
+}  // namespace lagom::graph

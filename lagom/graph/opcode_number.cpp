@@ -1,0 +1,148 @@
+#include <array>
+#include <string_view>
+
+#include "lagom/graph/op_graph.h"
+
+namespace lagom::graph {
+namespace {
+
+// In the order of the data set's numbers, from 1; two names that XLA no longer has keep theirs.
+constexpr std::string_view kNames[] = {
+    "abs",
+    "add",
+    "add-dependency",
+    "after-all",
+    "all-reduce",
+    "all-to-all",
+    "atan2",
+    "batch-norm-grad",
+    "batch-norm-inference",
+    "batch-norm-training",
+    "bitcast",
+    "bitcast-convert",
+    "broadcast",
+    "call",
+    "ceil",
+    "cholesky",
+    "clamp",
+    "collective-permute",
+    "count-leading-zeros",
+    "compare",
+    "complex",
+    "concatenate",
+    "conditional",
+    "constant",
+    "convert",
+    "convolution",
+    "copy",
+    "copy-done",
+    "copy-start",
+    "cosine",
+    "custom-call",
+    "divide",
+    "domain",
+    "dot",
+    "dynamic-slice",
+    "dynamic-update-slice",
+    "exponential",
+    "exponential-minus-one",
+    "fft",
+    "floor",
+    "fusion",
+    "gather",
+    "get-dimension-size",
+    "set-dimension-size",
+    "get-tuple-element",
+    "imag",
+    "infeed",
+    "iota",
+    "is-finite",
+    "log",
+    "log-plus-one",
+    "and",
+    "not",
+    "or",
+    "xor",
+    "map",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negate",
+    "outfeed",
+    "pad",
+    "parameter",
+    "partition-id",
+    "popcnt",
+    "power",
+    "real",
+    "recv",
+    "recv-done",
+    "reduce",
+    "reduce-precision",
+    "reduce-window",
+    "remainder",
+    "replica-id",
+    "reshape",
+    "reverse",
+    "rng",
+    "rng-get-and-update-state",
+    "rng-bit-generator",
+    "round-nearest-afz",
+    "rsqrt",
+    "scatter",
+    "select",
+    "select-and-scatter",
+    "send",
+    "send-done",
+    "shift-left",
+    "shift-right-arithmetic",
+    "shift-right-logical",
+    "sign",
+    "sine",
+    "slice",
+    "sort",
+    "sqrt",
+    "subtract",
+    "tanh",
+    "trace",
+    "transpose",
+    "triangular-solve",
+    "tuple",
+    "tuple-select",
+    "while",
+    "cbrt",
+    "all-gather",
+    "collective-permute-start",
+    "collective-permute-done",
+    "logistic",
+    "dynamic-reshape",
+    "all-reduce-start",
+    "all-reduce-done",
+    "reduce-scatter",
+    "all-gather-start",
+    "all-gather-done",
+    "opt-barrier",
+    "async-start",
+    "async-done",
+    "async-update",
+    "round-nearest-even",
+    "stochastic-convert",
+    "tan",
+};
+static_assert(std::size(kNames) == 120);
+
+}  // namespace
+
+uint8_t opcode_number(hlo::Opcode opcode) {
+  static const auto kNumbers = [] {
+    std::array<uint8_t, 256> numbers{};
+    for (size_t i = 0; i < std::size(kNames); ++i) {
+      const auto known = hlo::opcode_from_name(kNames[i]);
+      if (known) numbers[static_cast<size_t>(*known)] = static_cast<uint8_t>(i + 1);
+    }
+    return numbers;
+  }();
+  return kNumbers[static_cast<size_t>(opcode)];
+}
+
+}  // namespace lagom::graph
