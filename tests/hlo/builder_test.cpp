@@ -5,15 +5,12 @@
 #include <memory>
 #include <stdexcept>
 
+#include "lagom/hlo/evaluator.h"
 #include "lagom/hlo/text_reader.h"
 #include "lagom/hlo/verifier.h"
-#include "tests/testing/evaluator.h"
 
 namespace lagom::hlo {
 namespace {
-
-using testing::evaluate;
-using testing::Values;
 
 // An empty entry to append to.
 class BuilderTest : public ::testing::Test {
@@ -30,10 +27,10 @@ class BuilderTest : public ::testing::Test {
   }
 
   // Verifies the module with this root and computes it.
-  Values value(Instruction* root, const std::vector<Values>& arguments) {
+  Values value(Instruction* root, const std::vector<Value>& arguments) {
     entry_.set_root(root);
     verify(module_, "built");
-    return evaluate(*root, arguments);
+    return evaluate(*root, arguments).numbers();
   }
 
   Module module_;

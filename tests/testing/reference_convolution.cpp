@@ -4,8 +4,8 @@
 
 namespace lagom::testing {
 
-Values reference_convolution(const hlo::Instruction& instruction, const Values& input,
-                             const Values& kernel) {
+hlo::Values reference_convolution(const hlo::Instruction& instruction, const hlo::Values& input,
+                                  const hlo::Values& kernel) {
   const hlo::ConvolutionDims& dims = *instruction.attributes.convolution;
   const hlo::Window& window = instruction.attributes.window;
   const hlo::Dims& in_dims = instruction.operand(0).shape.dimensions;
@@ -18,7 +18,7 @@ Values reference_convolution(const hlo::Instruction& instruction, const Values& 
   hlo::Dims window_dims;
   for (const hlo::WindowDim& dim : window) window_dims.push_back(dim.size);
 
-  Values result;
+  hlo::Values result;
   for_each_index(out_dims, [&](const hlo::Dims& out) {
     const int64_t feature = out[dims.output_feature];
     hlo::Dims in(in_dims.size()), k(k_dims.size());
