@@ -159,8 +159,18 @@ class Applier {
     for (const auto& computation : module.computations()) {
       for (const auto& instruction : computation->instructions()) {
         sites_[instruction->name] = {computation.get(), instruction.get(), false};
+        by_instruction_[instruction.get()] = instruction->name;
       }
     }
+  }
+
+  void apply_all(const std::vector<Decision>& decisions) {
+    // Forms that take in more instructions come first: what they take in would be gone otherwise.
+    std::vector<std::pair<int, const Decision*>> order;
+    for (const Decision& d : decisions) order.emplace_back(priority(d), &d);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [unused, d] : order) apply(*d);
   }
 
   /// Multiplies the values of the forms applied so far.
@@ -169,21 +179,6 @@ class Applier {
       if (site.rewritten && hlo::is_floating(site.instruction->shape.element_type)) {
         scale(site, factor);
       }
-    }
-  }
-
-  void apply(const Decision& d) {
-    const auto it = sites_.find(d.instruction);
-    if (it == sites_.end()) fail(d, "the module has no instruction of that name");
-    Site& site = it->second;
-    switch (d.kind) {
-      case DecisionKind::kForm:
-        return apply_form(d, site);
-      case DecisionKind::kOutputLayout:
-        return wrap_output(d, site);
-      case DecisionKind::kOperandLayout:
-      case DecisionKind::kBarrier:
-        return wrap_operand(d, site);
     }
   }
 
@@ -198,12 +193,56 @@ class Applier {
     throw std::invalid_argument("decision '" + d.to_string() + "': " + why);
   }
 
-  void apply_form(const Decision& d, Site& site) {
+  Site& site_of(const Decision& d) {
+    const auto it = sites_.find(d.instruction);
+    if (it == sites_.end()) fail(d, "the module has no instruction of that name");
+    return it->second;
+  }
+
+  /// Asked while the module is as it was.
+  int priority(const Decision& d) {
+    Site& site = site_of(d);
+    if (d.kind != DecisionKind::kForm) return 3;
     const Rule* rule = find_rule(d.form);
     if (rule == nullptr) fail(d, "there is no such rule");
-    if (!rule->matches(*site.instruction)) fail(d, "the rule does not fit this instruction");
-    site.instruction = apply_rule(*rule, module_, *site.computation, names_, site.instruction);
-    site.rewritten = true;
+    if (!fits(*rule, *site.computation, *site.instruction)) {
+      fail(d, "the rule does not fit this instruction");
+    }
+    if (rule->is_group_rule()) return 0;
+    return rule->inner_nodes(*site.instruction).empty() ? 2 : 1;
+  }
+
+  void apply(const Decision& d) {
+    Site& site = site_of(d);
+    switch (d.kind) {
+      case DecisionKind::kForm:
+        return apply_form(d, site);
+      case DecisionKind::kOutputLayout:
+        return wrap_output(d, site);
+      case DecisionKind::kOperandLayout:
+      case DecisionKind::kBarrier:
+        return wrap_operand(d, site);
+    }
+  }
+
+  void apply_form(const Decision& d, Site& site) {
+    const Rule& rule = *find_rule(d.form);
+    if (site.rewritten || !fits(rule, *site.computation, *site.instruction)) return;
+    const std::vector<hlo::Instruction*> group = rule.group(*site.computation, *site.instruction);
+    std::vector<Site*> replaced;
+    for (const hlo::Instruction* i : group) {
+      const auto name = by_instruction_.find(i);
+      replaced.push_back(name == by_instruction_.end() ? nullptr : &sites_.at(name->second));
+      // The instruction will be gone, and another may get its address.
+      if (name != by_instruction_.end()) by_instruction_.erase(name);
+    }
+    const std::vector<hlo::Instruction*> values =
+        replace_group(rule, module_, *site.computation, names_, group);
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (replaced[i] == nullptr) continue;
+      replaced[i]->instruction = values.at(i);
+      replaced[i]->rewritten = true;
+    }
   }
 
   void check_layout(const Decision& d, const hlo::Shape& shape) const {
@@ -271,14 +310,14 @@ class Applier {
   hlo::Module& module_;
   hlo::NameTable names_;
   std::unordered_map<std::string, Site> sites_;
+  std::unordered_map<const hlo::Instruction*, std::string> by_instruction_;  // As it was.
 };
 
 hlo::Module apply_scaled(const hlo::Module& module, const Configuration& configuration,
                          double factor) {
   hlo::Module result = module.clone();
   Applier applier(result);
-  // Decisions are sorted by kind: forms first, then what wraps values.
-  for (const Decision& d : configuration.decisions) applier.apply(d);
+  applier.apply_all(configuration.decisions);
   if (factor != 1) applier.scale_forms(factor);
   hlo::remove_dead_code(result);
   // New instructions may stand anywhere: a schedule would no longer hold, and is the compiler's.

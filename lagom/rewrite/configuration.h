@@ -64,10 +64,12 @@ struct Configuration {
 
 /// The module with the decisions in it: same parameters, same results. Flags are the compiler's.
 ///
-/// Forms come first. Layouts and barriers of an instruction that got another form hold for the
-/// value that replaces it; those of its operands, which have no place any more, are ignored.
-/// Throws std::invalid_argument naming a decision that does not fit: no such instruction, a rule
-/// that does not match, a layout that is no permutation, an operand that is not there.
+/// Forms come first: those of groups, of patterns, of single instructions. A form for an
+/// instruction that one before replaced or changed, so that its rule does not fit any more, is
+/// ignored. Layouts and barriers of an instruction that got another form hold for the value that
+/// replaces it; those of its operands, which have no place any more, are ignored. Throws
+/// std::invalid_argument naming a decision that does not fit the module: no such instruction, a
+/// rule that does not fit, a layout that is no permutation, an operand that is not there.
 hlo::Module apply(const hlo::Module& module, const Configuration& configuration);
 
 /// The same with an error put in on purpose: what the forms compute is multiplied by 1 + `share`

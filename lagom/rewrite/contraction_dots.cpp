@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "lagom/rewrite/convolution_view.h"
+#include "lagom/rewrite/patterns.h"
 #include "lagom/rewrite/rules.h"
 
 namespace lagom::rewrite {
@@ -18,12 +19,6 @@ constexpr int64_t kFeature = ConvolutionView::kFeature;
 
 bool has_no_groups(const ConvolutionView& view) {
   return view.feature_groups() == 1 && view.batch_groups() == 1;
-}
-
-std::vector<SliceDim> whole(const Instruction* x) {
-  std::vector<SliceDim> slice(x->shape.dimensions.size());
-  for (size_t d = 0; d < slice.size(); ++d) slice[d].limit = x->shape.dimensions[d];
-  return slice;
 }
 
 class PositionDots : public Rule {

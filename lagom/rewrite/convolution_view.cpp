@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lagom/hlo/shape_inference.h"
+#include "lagom/rewrite/patterns.h"
 
 namespace lagom::rewrite {
 namespace {
@@ -15,12 +16,6 @@ using hlo::Dims;
 using hlo::Instruction;
 using hlo::SliceDim;
 using hlo::WindowDim;
-
-bool is_static_float_array(const hlo::Shape& shape) {
-  return hlo::is_floating(shape.element_type) && !shape.is_dynamic() &&
-         std::all_of(shape.dimensions.begin(), shape.dimensions.end(),
-                     [](int64_t d) { return d > 0; });
-}
 
 // Whether the tap meets an input element for some output position.
 bool is_live(const WindowDim& dim, int64_t tap, int64_t input_size, int64_t output_size) {
@@ -48,9 +43,9 @@ int64_t place_of(int64_t role, int64_t batch, int64_t feature, const Dims& spati
 std::optional<ConvolutionView> ConvolutionView::of(const Instruction& instruction) {
   if (instruction.opcode != hlo::Opcode::kConvolution || instruction.operands.size() != 2 ||
       !instruction.attributes.convolution || instruction.attributes.window.empty() ||
-      !is_static_float_array(instruction.shape) ||
-      !is_static_float_array(instruction.operand(0).shape) ||
-      !is_static_float_array(instruction.operand(1).shape)) {
+      is_sharded(instruction) || !is_static_array(instruction.shape, hlo::is_floating) ||
+      !is_static_array(instruction.operand(0).shape, hlo::is_floating) ||
+      !is_static_array(instruction.operand(1).shape, hlo::is_floating)) {
     return std::nullopt;
   }
   ConvolutionView view;
@@ -250,13 +245,7 @@ hlo::DotDims matrix_product() {
 }
 
 void copy_precision(const ConvolutionView& view, Instruction& dot, bool swapped) {
-  const hlo::RareAttributes& rare = view.instruction().rare();
-  if (rare.operand_precision.empty() && rare.dot_algorithm.empty()) return;
-  dot.mutable_rare().operand_precision = rare.operand_precision;
-  dot.mutable_rare().dot_algorithm = rare.dot_algorithm;
-  if (!swapped) return;
-  std::vector<std::string>& precision = dot.mutable_rare().operand_precision;
-  std::reverse(precision.begin(), precision.end());
+  copy_precision(view.instruction(), dot, swapped);
 }
 
 PaddedInput pad_for_taps(hlo::Builder& builder, const ConvolutionView& view, Instruction* x,

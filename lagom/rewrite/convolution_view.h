@@ -18,7 +18,7 @@ namespace lagom::rewrite {
 class ConvolutionView {
  public:
   /// nullopt unless the instruction is a static convolution of floating-point arrays with at least
-  /// one spatial dimension and no empty dimension.
+  /// one spatial dimension, no empty dimension and no sharding.
   static std::optional<ConvolutionView> of(const hlo::Instruction& instruction);
 
   size_t spatial_rank() const { return window().size(); }

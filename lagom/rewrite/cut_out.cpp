@@ -1,8 +1,10 @@
 #include "lagom/rewrite/cut_out.h"
 
+#include <algorithm>
 #include <stdexcept>
-#include <unordered_map>
+#include <unordered_set>
 
+#include "lagom/hlo/builder.h"
 #include "lagom/hlo/edit.h"
 #include "lagom/hlo/text_writer.h"
 #include "lagom/util/hash.h"
@@ -36,13 +38,17 @@ class Cutter {
     module_.set_entry(module_.add_computation(std::make_unique<hlo::Computation>("main")));
   }
 
-  CutOut cut(const Instruction& instruction) {
-    for (const Instruction* operand : instruction.operands) bring(*operand);
-    for (const hlo::Computation* called : instruction.called) {
-      hlo::copy_computation(*called, module_, names_, computations_, module_.entry());
+  CutOut cut(const RewriteSite& site) {
+    inner_.insert(site.inner.begin(), site.inner.end());
+    std::vector<Instruction*> nodes;
+    for (const Instruction* instruction : site.replaced) {
+      for (const Instruction* operand : instruction->operands) bring(*operand);
     }
-    Instruction* node = copy(instruction, "node");
-    module_.entry()->set_root(node);
+    for (const Instruction* instruction : site.replaced) {
+      const std::string number = nodes.empty() ? "" : std::to_string(nodes.size());
+      nodes.push_back(copy_with_callees(*instruction, "node" + number));
+    }
+    module_.entry()->set_root(nodes.size() == 1 ? nodes[0] : tuple_of(nodes));
     for (const auto& computation : module_.computations()) {
       for (const auto& i : computation->instructions()) {
         i->metadata.reset();
@@ -67,11 +73,22 @@ class Cutter {
     return instructions_[&instruction] = module_.entry()->append(std::move(owned));
   }
 
+  Instruction* copy_with_callees(const Instruction& instruction, const std::string& name) {
+    for (const hlo::Computation* called : instruction.called) {
+      hlo::copy_computation(*called, module_, names_, computations_, module_.entry());
+    }
+    return copy(instruction, name);
+  }
+
+  Instruction* tuple_of(const std::vector<Instruction*>& nodes) {
+    return hlo::Builder(module_, *module_.entry(), names_).tuple(nodes);
+  }
+
   void bring(const Instruction& operand) {
     if (instructions_.contains(&operand)) return;
-    if (comes_along(operand)) {
+    if (inner_.contains(&operand) || comes_along(operand)) {
       for (const Instruction* inner : operand.operands) bring(*inner);
-      copy(operand, "v" + std::to_string(instructions_.size()));
+      copy_with_callees(operand, "v" + std::to_string(instructions_.size()));
       return;
     }
     auto parameter = std::make_unique<Instruction>();
@@ -98,12 +115,19 @@ class Cutter {
 
   hlo::Module module_{"kernel"};
   hlo::NameTable names_;
+  std::unordered_set<const Instruction*> inner_;
   hlo::InstructionMap instructions_;
   hlo::ComputationMap computations_;
   int64_t num_parameters_ = 0;
 };
 
 }  // namespace
+
+RewriteSite RewriteSite::of(const Rule& rule, const hlo::Computation& computation,
+                            hlo::Instruction& instruction) {
+  const std::vector<Instruction*> group = rule.group(computation, instruction);
+  return {.replaced = {group.begin(), group.end()}, .inner = rule.inner_nodes(instruction)};
+}
 
 bool can_cut_out(const Instruction& instruction) {
   switch (instruction.opcode) {
@@ -132,13 +156,28 @@ bool can_cut_out(const Instruction& instruction) {
   return true;
 }
 
+bool can_cut_out(const RewriteSite& site) {
+  const auto can = [](const Instruction* i) { return can_cut_out(*i); };
+  return std::all_of(site.replaced.begin(), site.replaced.end(), can) &&
+         std::none_of(site.inner.begin(), site.inner.end(),
+                      [](const Instruction* i) { return hlo::must_keep(*i); });
+}
+
 CutOut cut_out(const Instruction& instruction) {
   if (!can_cut_out(instruction)) {
     throw std::invalid_argument("cut_out: '" + instruction.name + "' (" +
                                 std::string(hlo::opcode_name(instruction.opcode)) +
                                 ") cannot stand alone");
   }
-  return Cutter().cut(instruction);
+  return Cutter().cut({.replaced = {&instruction}, .inner = {}});
+}
+
+CutOut cut_out(const RewriteSite& site) {
+  if (!can_cut_out(site)) {
+    throw std::invalid_argument("cut_out: the pattern at '" + site.replaced.at(0)->name +
+                                "' cannot stand alone");
+  }
+  return Cutter().cut(site);
 }
 
 }  // namespace lagom::rewrite

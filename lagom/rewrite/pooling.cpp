@@ -5,6 +5,7 @@
 
 #include "lagom/hlo/shape_inference.h"
 #include "lagom/rewrite/convolution_view.h"
+#include "lagom/rewrite/patterns.h"
 #include "lagom/rewrite/rules.h"
 
 namespace lagom::rewrite {
@@ -18,32 +19,6 @@ using hlo::Opcode;
 using hlo::WindowDim;
 
 constexpr int64_t kMaxTaps = 64;
-
-bool is_static_array(const hlo::Shape& shape, bool (*wanted)(ElementType)) {
-  return shape.is_array() && wanted(shape.element_type) && !shape.is_dynamic() &&
-         shape.num_elements() > 0;
-}
-
-// The operation of a computation that applies one to its two scalar parameters, in their order.
-const Instruction* binary_root(const hlo::Computation& computation) {
-  const Instruction* root = computation.root();
-  if (computation.size() != 3 || root->operands.size() != 2) return nullptr;
-  for (int64_t i = 0; i < 2; ++i) {
-    const Instruction& operand = root->operand(static_cast<size_t>(i));
-    if (operand.opcode != Opcode::kParameter || operand.attributes.parameter_number != i) {
-      return nullptr;
-    }
-  }
-  return root;
-}
-
-std::optional<double> constant_value(const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kConstant || !instruction.literal ||
-      instruction.literal->data.empty()) {
-    return std::nullopt;
-  }
-  return instruction.literal->value_at(0);
-}
 
 // The value that changes nothing; nullopt for other operations.
 std::optional<double> identity_of(Opcode opcode) {
@@ -103,8 +78,37 @@ Instruction* slice_window_tap(Builder& builder, Instruction* padded, const hlo::
   return builder.slice(padded, std::move(slice));
 }
 
-ElementType at_least_f32(ElementType type) {
-  return hlo::element_bits(type) < hlo::element_bits(ElementType::kF32) ? ElementType::kF32 : type;
+// The operation of a window that combines one floating array from the value that changes nothing;
+// nullopt for other instructions.
+std::optional<Opcode> pooled_opcode(const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kReduceWindow || instruction.operands.size() != 2 ||
+      is_sharded(instruction) || !is_static_array(instruction.shape, hlo::is_floating) ||
+      !is_static_array(instruction.operand(0).shape, hlo::is_floating) ||
+      instruction.operand(0).shape.element_type != instruction.shape.element_type) {
+    return std::nullopt;
+  }
+  const Instruction* reducer = binary_root(*instruction.called[0]);
+  const auto init = constant_value(instruction.operand(1));
+  if (reducer == nullptr || !init || init != identity_of(reducer->opcode)) return std::nullopt;
+  return reducer->opcode;
+}
+
+// The window over x as the operation over shifted slices.
+Instruction* pool_by_slices(Builder& builder, Opcode opcode, Instruction* x,
+                            const hlo::Window& window, const Dims& output) {
+  Instruction* const padded =
+      pad_for_window(builder, x, window, output, identity_of(opcode).value());
+  Instruction* result = nullptr;
+  for_each_combination(window_taps(window), [&](const std::vector<int64_t>& tap) {
+    Instruction* const slice = slice_window_tap(builder, padded, window, output, tap);
+    result = result == nullptr ? slice : builder.binary(opcode, result, slice);
+  });
+  return result;
+}
+
+// Sums are kept in f32; a maximum is one of the values and needs no more room.
+ElementType pooled_type(Opcode opcode, ElementType type) {
+  return opcode == Opcode::kAdd ? at_least_f32(type) : type;
 }
 
 class PoolSlices : public Rule {
@@ -113,37 +117,54 @@ class PoolSlices : public Rule {
   RuleClass rule_class() const override { return RuleClass::kReassociates; }
 
   bool matches(const Instruction& instruction) const override {
-    if (instruction.opcode != Opcode::kReduceWindow || instruction.operands.size() != 2 ||
-        !is_static_array(instruction.shape, hlo::is_floating) ||
-        !is_static_array(instruction.operand(0).shape, hlo::is_floating) ||
-        instruction.operand(0).shape.element_type != instruction.shape.element_type ||
-        !has_few_taps(instruction.attributes.window)) {
-      return false;
-    }
-    const Instruction* reducer = binary_root(*instruction.called[0]);
-    const auto init = constant_value(instruction.operand(1));
-    return reducer != nullptr && init && init == identity_of(reducer->opcode);
+    return pooled_opcode(instruction) && has_few_taps(instruction.attributes.window);
   }
 
   bool is_promising(const Instruction&) const override { return true; }
 
   Instruction* emit(Builder& builder, const Instruction& instruction) const override {
     if (!matches(instruction)) throw std::invalid_argument("pool_slices: does not match");
-    const Opcode opcode = binary_root(*instruction.called[0])->opcode;
-    const hlo::Window& window = instruction.attributes.window;
+    const Opcode opcode = *pooled_opcode(instruction);
     const ElementType type = instruction.shape.element_type;
-    // Sums are kept in f32; a maximum is one of the values and needs no more room.
-    Instruction* const x = builder.convert(instruction.operands[0],
-                                           opcode == Opcode::kAdd ? at_least_f32(type) : type);
-    Instruction* const padded =
-        pad_for_window(builder, x, window, instruction.shape.dimensions, *identity_of(opcode));
-    Instruction* result = nullptr;
-    for_each_combination(window_taps(window), [&](const std::vector<int64_t>& tap) {
-      Instruction* const slice =
-          slice_window_tap(builder, padded, window, instruction.shape.dimensions, tap);
-      result = result == nullptr ? slice : builder.binary(opcode, result, slice);
-    });
-    return builder.convert(result, type);
+    Instruction* const x = builder.convert(instruction.operands[0], pooled_type(opcode, type));
+    return builder.convert(pool_by_slices(builder, opcode, x, instruction.attributes.window,
+                                          instruction.shape.dimensions),
+                           type);
+  }
+};
+
+class PoolSeparable : public Rule {
+ public:
+  std::string_view name() const override { return "pool_separable"; }
+  RuleClass rule_class() const override { return RuleClass::kReassociates; }
+
+  bool matches(const Instruction& instruction) const override {
+    if (!pooled_opcode(instruction)) return false;
+    int64_t taps = 0, pooled = 0;
+    for (const WindowDim& dim : instruction.attributes.window) {
+      if (dim.size > kMaxTaps) return false;
+      if (dim.size > 1) ++pooled;
+      if (dim.size > 1) taps += dim.size;
+    }
+    return pooled > 1 && taps <= kMaxTaps;
+  }
+
+  bool is_promising(const Instruction&) const override { return true; }
+
+  Instruction* emit(Builder& builder, const Instruction& instruction) const override {
+    if (!matches(instruction)) throw std::invalid_argument("pool_separable: does not match");
+    const Opcode opcode = *pooled_opcode(instruction);
+    const ElementType type = instruction.shape.element_type;
+    const hlo::Window& window = instruction.attributes.window;
+    Instruction* x = builder.convert(instruction.operands[0], pooled_type(opcode, type));
+    for (size_t d = 0; d < window.size(); ++d) {
+      hlo::Window line(window.size());
+      line[d] = window[d];
+      Dims dims = x->shape.dimensions;
+      dims[d] = instruction.shape.dimensions[d];
+      x = pool_by_slices(builder, opcode, x, line, dims);
+    }
+    return builder.convert(x, type);
   }
 };
 
@@ -153,7 +174,7 @@ class MaxPoolGradientSlices : public Rule {
   RuleClass rule_class() const override { return RuleClass::kReassociates; }
 
   bool matches(const Instruction& instruction) const override {
-    if (instruction.opcode != Opcode::kSelectAndScatter ||
+    if (instruction.opcode != Opcode::kSelectAndScatter || is_sharded(instruction) ||
         !is_static_array(instruction.shape, hlo::is_floating) ||
         !is_static_array(instruction.operand(1).shape, hlo::is_floating) ||
         instruction.operand(1).shape.element_type != instruction.shape.element_type ||
@@ -233,6 +254,11 @@ class MaxPoolGradientSlices : public Rule {
 
 const Rule& pool_slices_rule() {
   static const PoolSlices kRule;
+  return kRule;
+}
+
+const Rule& pool_separable_rule() {
+  static const PoolSeparable kRule;
   return kRule;
 }
 

@@ -47,14 +47,90 @@ const Rule& phases_im2col_rule();
 /// with all the kernel, whose parts are then placed by padding and added. Up to 64 taps.
 const Rule& col2im_rule();
 
+/// "trimmed_convolution": a convolution without the outer taps of its kernel that meet only padding
+/// or holes: a 3x3 kernel on a 1x1 map becomes a 1x1 kernel.
+const Rule& trimmed_convolution_rule();
+
+/// "padded_convolution": a convolution of the input with its padding and holes written out, behind
+/// a barrier so that the compiler does not fold them back; outer taps that meet nothing are
+/// dropped. For kernels larger than their input. At most 256 MiB of padded input.
+const Rule& padded_convolution_rule();
+
+/// "float32_convolution": a convolution of operands narrower than f32, computed in f32.
+const Rule& float32_convolution_rule();
+
+/// "grouped_taps": a grouped convolution of several input features per group as depthwise_taps: a
+/// product for every tap and input feature of a group, 1 to 64 together.
+const Rule& grouped_taps_rule();
+
 /// "pool_slices": a pooling window (maximum, minimum or sum of one floating array, starting from
 /// the value that changes nothing) as that operation over shifted slices. 2 to 64 window elements.
 const Rule& pool_slices_rule();
+
+/// "pool_separable": the same one dimension after the other, for windows of two dimensions or more
+/// whose sizes add up to 64 at most.
+const Rule& pool_separable_rule();
 
 /// "max_pool_gradient_slices": select-and-scatter with >= and + as, for every window element, the
 /// gradient where that element is the first that equals the window's maximum, placed by padding and
 /// added. 2 to 64 window elements. Differs from the original where a window holds a NaN, or nothing
 /// but -inf beside padding.
 const Rule& max_pool_gradient_slices_rule();
+
+/// "row_dots": a dot without batch dimensions whose smaller side has 1 to 16 rows, as one
+/// matrix-vector dot for each.
+const Rule& row_dots_rule();
+
+/// "swapped_dot": a dot with its sides the other way round, transposed back.
+const Rule& swapped_dot_rule();
+
+/// "ordered_dot": a dot whose operands are first brought into the order [batch, rows, depth] and
+/// [batch, depth, columns], behind a barrier so that the compiler does not fold that back.
+const Rule& ordered_dot_rule();
+
+/// "swapped_ordered_dot": both of these.
+const Rule& swapped_ordered_dot_rule();
+
+/// "outer_product": a dot of depth 1 to 4 as broadcasts, multiplied and added.
+const Rule& outer_product_rule();
+
+/// "float32_dot": a dot of operands narrower than f32, computed in f32.
+const Rule& float32_dot_rule();
+
+/// "merged_dots": dots of one computation that read the same left side (or right side) in the same
+/// way, as one dot with their other sides concatenated, whose result is sliced. A group: the first
+/// dot leads those behind it whose other side stands in front of it.
+const Rule& merged_dots_rule();
+
+/// "ones_dot": a floating-point sum over some dimensions as a dot with ones; types narrower than
+/// f32 in f32.
+const Rule& ones_dot_rule();
+
+/// "arg_select": the largest or smallest value and its index along one dimension, written as one
+/// reduction of pairs by a comparator (the first of equals, NaN before any number), as two
+/// reductions of one array each: the value, then the least index that holds it. Exact, NaNs
+/// included. Emits a tuple. A pattern.
+const Rule& arg_select_rule();
+
+/// "unmasked_gather": a gather whose results are replaced where an index is out of bounds, without
+/// that choice, where the indices are proven to be valid from how they are made (RangeAnalysis).
+/// Exact. A pattern.
+const Rule& unmasked_gather_rule();
+
+/// "bf16_dot": an f32 dot with its operands rounded to bf16, summed in f32. Relaxes. Leaves dots
+/// alone that ask for a precision or an algorithm.
+const Rule& bf16_dot_rule();
+
+/// "bf16_convolution": the same for convolutions.
+const Rule& bf16_convolution_rule();
+
+/// "normalization_affine": three or more additions, subtractions, multiplications and divisions of
+/// an array by values that vary along some dimensions only, as one multiplication and one addition
+/// by vectors worked out first. Relaxes: differences of near-equal numbers lose digits. A pattern.
+const Rule& normalization_affine_rule();
+
+/// "folded_scale": such operations on the output features of a convolution or dot, with the factor
+/// moved into its weights. Relaxes. A pattern.
+const Rule& folded_scale_rule();
 
 }  // namespace lagom::rewrite

@@ -106,6 +106,7 @@ Profile profile(const hlo::Module& module, const SearchSpace& space, measure::Wo
   }
   size_t done = 0;
   for (const Kernel& kernel : space.kernels()) {
+    if (!kernel.is_plain) continue;  // Its parts have rows of their own.
     if (options.should_stop && options.should_stop()) {
       result.stopped = true;
       break;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
+#include <utility>
 
 namespace lagom::tune {
 namespace {
@@ -41,6 +41,11 @@ hlo::Dims random_layout(int64_t rank, std::mt19937_64& random) {
   std::iota(layout.begin(), layout.end(), 0);
   std::shuffle(layout.begin(), layout.end(), random);
   return layout;
+}
+
+bool has_rule(const Kernel& kernel, std::string_view name) {
+  return std::any_of(kernel.rules.begin(), kernel.rules.end(),
+                     [&](const rewrite::Rule* rule) { return rule->name() == name; });
 }
 
 size_t pick(size_t count, std::mt19937_64& random) {
@@ -90,37 +95,62 @@ SearchSpace::SearchSpace(const hlo::Module& module, const SpaceOptions& options)
 }
 
 void SearchSpace::find_kernels(const hlo::Module& module) {
-  std::unordered_map<std::string, size_t> by_signature;
   for (const auto& computation : module.computations()) {
     if (!is_open(*computation)) continue;
     for (const auto& instruction : computation->instructions()) {
-      std::vector<const rewrite::Rule*> rules, promising;
+      // The rules that look at this instruction alone, and those that look at more.
+      std::vector<const rewrite::Rule*> plain;
+      std::vector<std::pair<rewrite::RewriteSite, std::vector<const rewrite::Rule*>>> wide;
       if (options_.forms) {
         for (const rewrite::Rule* rule : rewrite::all_rules()) {
           const bool allowed =
               rule->rule_class() != rewrite::RuleClass::kRelaxes || options_.allow_inexact;
-          if (!allowed || !rule->matches(*instruction)) continue;
-          rules.push_back(rule);
-          if (rule->is_promising(*instruction)) promising.push_back(rule);
+          if (!allowed || !rewrite::fits(*rule, *computation, *instruction)) continue;
+          rewrite::RewriteSite site = rewrite::RewriteSite::of(*rule, *computation, *instruction);
+          if (site.is_plain()) {
+            plain.push_back(rule);
+            continue;
+          }
+          const auto known = std::find_if(wide.begin(), wide.end(),
+                                          [&](const auto& entry) { return entry.first == site; });
+          if (known != wide.end()) {
+            known->second.push_back(rule);
+          } else {
+            wide.push_back({std::move(site), {rule}});
+          }
         }
       }
-      if (rules.empty() && !is_heavy(instruction->opcode)) continue;
-      if (!rewrite::can_cut_out(*instruction)) continue;
-      rewrite::CutOut cut = rewrite::cut_out(*instruction);
-      const auto [it, is_new] = by_signature.emplace(cut.signature, kernels_.size());
-      if (is_new) {
-        kernels_.push_back({.cut_out = std::move(cut),
-                            .opcode = instruction->opcode,
-                            .instructions = {},
-                            .rules = std::move(rules),
-                            .promising = std::move(promising)});
+      if ((!plain.empty() || is_heavy(instruction->opcode)) && rewrite::can_cut_out(*instruction)) {
+        add_to_kernel(*instruction, rewrite::cut_out(*instruction), plain, /*is_plain=*/true);
       }
-      kernels_[it->second].instructions.push_back(instruction->name);
+      for (const auto& [site, rules] : wide) {
+        if (rewrite::can_cut_out(site)) {
+          add_to_kernel(*instruction, rewrite::cut_out(site), rules, /*is_plain=*/false);
+        }
+      }
     }
   }
   for (size_t i = 0; i < kernels_.size(); ++i) {
     if (!kernels_[i].rules.empty()) open_kernels_.push_back(i);
   }
+}
+
+void SearchSpace::add_to_kernel(const Instruction& instruction, rewrite::CutOut cut,
+                                const std::vector<const rewrite::Rule*>& rules, bool is_plain) {
+  const auto [it, is_new] = by_signature_.emplace(cut.signature, kernels_.size());
+  if (is_new) {
+    Kernel kernel{.cut_out = std::move(cut),
+                  .opcode = instruction.opcode,
+                  .is_plain = is_plain,
+                  .instructions = {},
+                  .rules = rules,
+                  .promising = {}};
+    for (const rewrite::Rule* rule : rules) {
+      if (rule->is_promising(instruction)) kernel.promising.push_back(rule);
+    }
+    kernels_.push_back(std::move(kernel));
+  }
+  kernels_[it->second].instructions.push_back(instruction.name);
 }
 
 void SearchSpace::find_places(const hlo::Module& module) {
@@ -159,24 +189,28 @@ void SearchSpace::find_places(const hlo::Module& module) {
 
 void SearchSpace::set_form(Configuration& configuration, const Kernel& kernel,
                            const rewrite::Rule* rule) const {
+  if (rule == nullptr) {
+    std::erase_if(configuration.decisions, [&](const Decision& d) {
+      const auto& names = kernel.instructions;
+      return d.kind == DecisionKind::kForm && has_rule(kernel, d.form) &&
+             std::find(names.begin(), names.end(), d.instruction) != names.end();
+    });
+    return;
+  }
   for (const std::string& name : kernel.instructions) {
-    Decision decision{.kind = DecisionKind::kForm,
-                      .instruction = name,
-                      .operand = 0,
-                      .form = rule ? std::string(rule->name()) : "",
-                      .layout = {}};
-    if (rule == nullptr) {
-      configuration.remove(decision);
-    } else {
-      configuration.set(std::move(decision));
-    }
+    configuration.set({.kind = DecisionKind::kForm,
+                       .instruction = name,
+                       .operand = 0,
+                       .form = std::string(rule->name()),
+                       .layout = {}});
   }
 }
 
 const rewrite::Rule* SearchSpace::form_of(const Configuration& configuration,
                                           const Kernel& kernel) const {
   for (const Decision& d : configuration.decisions) {
-    if (d.kind == DecisionKind::kForm && d.instruction == kernel.instructions[0]) {
+    if (d.kind == DecisionKind::kForm && d.instruction == kernel.instructions[0] &&
+        has_rule(kernel, d.form)) {
       return rewrite::find_rule(d.form);
     }
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "lagom/hlo/module.h"
@@ -21,11 +22,16 @@ struct SpaceOptions {
   bool allow_inexact = false;  ///< Rules that relax precision, and fast-math flags.
 };
 
-/// One distinct heavy node of a program: all instructions with the same cut-out.
+/// One distinct heavy node of a program, or pattern or group of a rule: all instructions with the
+/// same cut-out. Rules that look at one instruction share a kernel; an instruction can be part of
+/// others besides, whose decisions may stand in the same place: the last one set holds.
 struct Kernel {
   rewrite::CutOut cut_out;
   hlo::Opcode opcode;
-  std::vector<std::string> instructions;    ///< Names in the program, in order.
+  /// One instruction; false: a pattern or group, parts of which other kernels hold too.
+  bool is_plain = true;
+  /// Names in the program, in order: what a decision names (a pattern's last, a group's first).
+  std::vector<std::string> instructions;
   std::vector<const rewrite::Rule*> rules;  ///< The forms it can take; "as it is" not among them.
   std::vector<const rewrite::Rule*> promising;  ///< Those that a survey found to win on such nodes.
 };
@@ -37,10 +43,10 @@ class SearchSpace {
 
   const std::vector<Kernel>& kernels() const { return kernels_; }
 
-  /// Gives all instructions of a kernel a form; nullptr: as it is.
+  /// Gives all instructions of a kernel a form; nullptr: as it is (forms of other kernels stay).
   void set_form(rewrite::Configuration& configuration, const Kernel& kernel,
                 const rewrite::Rule* rule) const;
-  /// The form that the kernel's first instruction has; nullptr: as it is.
+  /// Which of the kernel's forms its first instruction has; nullptr: none, as it is.
   const rewrite::Rule* form_of(const rewrite::Configuration& configuration,
                                const Kernel& kernel) const;
 
@@ -63,10 +69,13 @@ class SearchSpace {
   };
 
   void find_kernels(const hlo::Module& module);
+  void add_to_kernel(const hlo::Instruction& instruction, rewrite::CutOut cut,
+                     const std::vector<const rewrite::Rule*>& rules, bool is_plain);
   void find_places(const hlo::Module& module);
 
   SpaceOptions options_;
   std::vector<Kernel> kernels_;
+  std::unordered_map<std::string, size_t> by_signature_;
   std::vector<size_t> open_kernels_;  ///< Indices of kernels that have a rule.
   std::vector<LayoutPlace> layout_places_;
   std::vector<rewrite::Decision> barrier_places_;

@@ -59,6 +59,29 @@ TEST(CutOutTest, RefusesWhatMakesNoSenseAlone) {
   }
 }
 
+TEST(CutOutTest, AGroupIsCutOutWhole) {
+  const hlo::Module module = hlo::read_hlo_text(R"(HloModule m
+ENTRY main {
+  h = f32[1,8]{1,0} parameter(0)
+  a = f32[8,4]{1,0} parameter(1)
+  b = f32[8,2]{1,0} parameter(2)
+  x = f32[1,4]{1,0} dot(h, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[1,2]{1,0} dot(h, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[1,4]{1,0}, f32[1,2]{1,0}) tuple(x, y)
+})",
+                                                "m");
+  hlo::Computation& entry = *module.entry();
+  const CutOut cut = cut_out(RewriteSite::of(*find_rule("merged_dots"), entry, *entry.find("x")));
+
+  hlo::verify(cut.module, "cut");
+  const hlo::Computation& main = *cut.module.entry();
+  EXPECT_EQ(main.parameters().size(), 3u);
+  ASSERT_EQ(main.root()->opcode, hlo::Opcode::kTuple);
+  EXPECT_EQ(main.root()->operand(0).name, cut.node);
+  EXPECT_TRUE(fits(*find_rule("merged_dots"), main, *main.find(cut.node)));
+  EXPECT_NE(cut.signature, cut_out(*entry.find("x")).signature);
+}
+
 TEST(CutOutTest, EveryNodeOfTheExamplesGivesAValidModule) {
   size_t count = 0;
   for (const auto& path : testing::data_files("programs", "_infer.hlo.pb.gz")) {

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "lagom/hlo/builder.h"
+#include "lagom/hlo/evaluator.h"
 #include "lagom/hlo/shape_inference.h"
 #include "lagom/hlo/verifier.h"
 #include "lagom/rewrite/rule.h"
-#include "tests/testing/evaluator.h"
 
 namespace lagom::rewrite {
 namespace {
@@ -19,7 +19,7 @@ using hlo::Dims;
 using hlo::ElementType;
 using hlo::Instruction;
 using hlo::Opcode;
-using testing::Values;
+using hlo::Values;
 
 int64_t draw(std::mt19937& generator, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(generator);
@@ -88,7 +88,7 @@ class Pool {
   void check(const Rule& rule) {
     entry_.set_root(root_);
     hlo::verify(module_, "pool");
-    const Values expected = testing::evaluate(*root_, arguments_);
+    const Values expected = hlo::evaluate(*root_, arguments_).numbers();
 
     apply_rule(rule, module_, entry_, names_, root_);
 
@@ -97,7 +97,7 @@ class Pool {
       ASSERT_NE(instruction->opcode, Opcode::kReduceWindow);
       ASSERT_NE(instruction->opcode, Opcode::kSelectAndScatter);
     }
-    ASSERT_EQ(testing::evaluate(*entry_.root(), arguments_), expected);
+    ASSERT_EQ(hlo::evaluate(*entry_.root(), arguments_).numbers(), expected);
   }
 
  private:
@@ -109,7 +109,7 @@ class Pool {
   hlo::Window window_;
   Instruction* input_ = nullptr;
   Instruction* root_ = nullptr;
-  std::vector<Values> arguments_;
+  std::vector<hlo::Value> arguments_;
 };
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

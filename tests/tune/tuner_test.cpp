@@ -103,12 +103,18 @@ TEST_F(TunerTest, WrongNumbersNeverWin) {
   ROOT s = f32[1,24,24,32]{3,2,1,0} sine(m)
 )"));
 
-  const auto wrong = [](const Trial& trial) {
-    return trial.failure == measure::FailureKind::kWrongNumbers && !trial.measured;
+  // Forms that stay convolutions may give the same bits; shifted products do not.
+  const auto as_taps = [](const rewrite::Configuration& configuration) {
+    return configuration.to_string().find("depthwise_taps") != std::string::npos;
   };
-  EXPECT_TRUE(std::any_of(result.trials.begin(), result.trials.end(), wrong));
-  EXPECT_TRUE(std::all_of(result.trials.begin(), result.trials.end(), wrong));
-  EXPECT_TRUE(result.configuration.is_default());
+  const auto is_found_out = [&](const Trial& trial) {
+    return !as_taps(trial.configuration) ||
+           (trial.failure == measure::FailureKind::kWrongNumbers && !trial.measured);
+  };
+  EXPECT_TRUE(std::any_of(result.trials.begin(), result.trials.end(),
+                          [&](const Trial& trial) { return as_taps(trial.configuration); }));
+  EXPECT_TRUE(std::all_of(result.trials.begin(), result.trials.end(), is_found_out));
+  EXPECT_FALSE(as_taps(result.configuration));
   EXPECT_THAT(result.note, HasSubstr("outputs are a weak check here"));
 }
 
