@@ -109,8 +109,8 @@ void add_convert(CLI::App& app, Action& chosen) {
   command->add_flag("--pad-minus-one", options->pad_with_minus_one,
                     "npz: -1 instead of 0 behind the end of dimension lists in node_feat");
   command->footer(
-      "Examples: lagom convert module_0001.before_optimizations.txt program.hlo.pb\n"
-      "          lagom convert program.hlo.pb program.npz");
+      "Example: lagom convert module_0001.before_optimizations.txt program.hlo.pb\n"
+      "         lagom convert program.hlo.pb program.npz");
   command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });
 }
 

@@ -216,8 +216,8 @@ void add_tune(CLI::App& app, Action& chosen) {
   command->add_flag("--json", args->json, "Print the decisions as JSON instead of the summary");
   command->add_flag("--quiet", args->quiet, "No progress on stderr");
   command->footer(
-      "Examples: lagom tune model.hlo.pb --out tuned --budget-seconds 60\n"
-      "          lagom tune programs/ --out tuned    (again to go on after a stop)");
+      "Example: lagom tune model.hlo.pb --out tuned --budget-seconds 60\n"
+      "         lagom tune programs/ --out tuned    (again to go on after a stop)");
   command->callback([args, &chosen] { chosen = [args] { return run_tune(*args); }; });
 }
 

@@ -344,18 +344,23 @@ void Session::fill_measure(const MeasureRequest& request, MeasureResult* result)
       if (request.check_outputs) result->outputs = compare_run(baseline, first.outputs);
     }
     for (size_t i = 0; i < result->outputs.size() && result->ok(); ++i) {
-      const std::string wrong =
-          measure::judge_output(result->outputs[i], baseline.infos[i].tolerance);
+      measure::Tolerance tolerance = baseline.infos[i].tolerance;
+      tolerance.relative_error = std::max(tolerance.relative_error, request.allowed_error);
+      const std::string wrong = measure::judge_output(result->outputs[i], tolerance);
       if (wrong.empty()) continue;
       result->failure = measure::FailureKind::kWrongNumbers;
       result->error = "wrong numbers: output " + std::to_string(i) + " " + wrong;
     }
     if (!result->ok()) return;
 
-    const double warm_seconds =
-        std::min(first_seconds, candidate.executable.run(baseline.inputs).seconds);
     const double stop_ratio = request.timing.stop_ratio;
-    // Twice the limit in both of the first runs: no pairs are needed to see that.
+    double warm_seconds = first_seconds;
+    // A single run may have met an interruption: only several tell that it is hopeless.
+    for (int run = 0; run < 3; ++run) {
+      warm_seconds = std::min(warm_seconds, candidate.executable.run(baseline.inputs).seconds);
+      if (stop_ratio == 0 || warm_seconds <= 2 * stop_ratio * baseline.seconds) break;
+    }
+    // Twice the limit in all of the first runs: no pairs are needed to see that.
     if (stop_ratio > 0 && warm_seconds > 2 * stop_ratio * baseline.seconds) {
       const double ratio = warm_seconds / baseline.seconds;
       result->ratio = {.median = ratio, .low = ratio, .high = ratio, .geometric = ratio};

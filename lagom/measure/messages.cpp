@@ -152,6 +152,7 @@ MessageView encode(const MeasureRequest& request) {
                           {"program", program_to_json(request.program)},
                           {"timing", request.timing},
                           {"check_outputs", request.check_outputs},
+                          {"allowed_error", request.allowed_error},
                           {"count_copies", request.count_copies}}),
           .payloads = {request.program.module}};
 }
@@ -162,6 +163,7 @@ MeasureRequest decode_measure_request(Message&& message) {
         .program = program_from(json.at("program"), std::move(message.payloads[0])),
         .timing = json.at("timing").get<TimingOptions>(),
         .check_outputs = json.at("check_outputs").get<bool>(),
+        .allowed_error = json.at("allowed_error").get<double>(),
         .count_copies = json.at("count_copies").get<bool>()};
   });
 }

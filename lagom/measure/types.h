@@ -137,6 +137,9 @@ struct MeasureRequest {
   Program program;
   TimingOptions timing;
   bool check_outputs = true;
+  /// Relative error of float outputs that is allowed whatever the program's own tolerance, for
+  /// candidates that are less precise on purpose.
+  double allowed_error = 0;
   bool count_copies = false;  ///< In the candidate, and in the default for `default_copies`.
   /// Wall time beside the budget for timing after which the candidate has failed (kTimeout); 0: the
   /// worker's own limit. For the parent: it is not sent.

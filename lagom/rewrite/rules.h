@@ -74,7 +74,8 @@ const Rule& pool_separable_rule();
 /// "max_pool_gradient_slices": select-and-scatter with >= and + as, for every window element, the
 /// gradient where that element is the first that equals the window's maximum, placed by padding and
 /// added. 2 to 64 window elements. Differs from the original where a window holds a NaN, or nothing
-/// but -inf beside padding.
+/// but -inf beside padding. (XLA's CPU backend does not always pick the first of equals itself where
+/// windows have padding.)
 const Rule& max_pool_gradient_slices_rule();
 
 /// "row_dots": a dot without batch dimensions whose smaller side has 1 to 16 rows, as one

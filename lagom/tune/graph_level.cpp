@@ -109,8 +109,14 @@ class Composer {
     }
   }
 
-  Configuration with_forms(const std::vector<size_t>& winners) const {
+  Configuration with_forms(std::vector<size_t> winners) const {
     Configuration configuration = unmeasured_;
+    // Where a pattern and its last node both have a form, the one set last holds: the larger
+    // saving.
+    std::sort(winners.begin(), winners.end(), [&](size_t a, size_t b) {
+      const auto& kernels = session_.result().kernels;
+      return kernels[a].saving_seconds() < kernels[b].saving_seconds();
+    });
     for (const size_t k : winners) {
       const KernelResult& kernel = session_.result().kernels[k];
       const std::string rule =

@@ -78,6 +78,7 @@ KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule,
       .budget_seconds = options.seconds_per_form,
       .stop_ratio = std::min(options.stop_ratio, 3 * fastest / known.default_seconds)};
   request.limit_seconds = options.limit_seconds;
+  if (rule.rule_class() == rewrite::RuleClass::kRelaxes) request.allowed_error = kRelaxedError;
   return to_record(kernel, configuration.to_string(), worker.measure(request));
 }
 

@@ -31,6 +31,10 @@ struct KernelResult {
 /// Text form of the configuration that gives a cut-out's node the rule's form.
 std::string form_configuration(const rewrite::Rule& rule);
 
+/// Relative error that candidates with forms of the relaxed class may have: some rounding steps of
+/// bf16.
+inline constexpr double kRelaxedError = 0.02;
+
 struct KernelSearchOptions {
   uint64_t seed = 1;
   double seconds_per_form = 0.6;  ///< For timing, beside compiling.

@@ -155,6 +155,7 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
     request.program = program(configuration);
     request.timing = timing;
     request.count_copies = fresh;
+    if (options_.space.allow_inexact) request.allowed_error = kRelaxedError;
     measured = program_worker_.measure(request);
   } catch (const std::invalid_argument& e) {
     measured.failure = measure::FailureKind::kCompile;
@@ -260,8 +261,10 @@ double SearchSession::shift_of_fault(const Configuration& configuration) {
 
 double SearchSession::compile_limit() const {
   const bool limited = options_.max_compile_ratio > 0 && options_.strategy != Strategy::kConditions;
-  return limited ? options_.max_compile_ratio * result_.default_compile_seconds
-                 : std::numeric_limits<double>::infinity();
+  const double base = result_.default_compile_seconds;
+  return limited
+             ? std::max(options_.max_compile_ratio * base, base + options_.compile_slack_seconds)
+             : std::numeric_limits<double>::infinity();
 }
 
 bool SearchSession::is_eligible(const Trial& trial) const {

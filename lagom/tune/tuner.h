@@ -43,6 +43,7 @@ struct TuneOptions {
   SpaceOptions space;
   /// A result may take this many times the default's time to compile; 0: any time.
   double max_compile_ratio = 3;
+  double compile_slack_seconds = 1;  ///< So much more is always allowed: nobody waits for it.
   std::filesystem::path database;  ///< Folder of kernel measurements; empty: memory only.
   measure::WorkerOptions worker;
   std::function<bool()> should_stop;  ///< Ctrl-C: what was reached is returned.

@@ -28,7 +28,7 @@ TEST_F(UsageTest, BadUsageExitsWithTwo) {
       {{"run", add, "--frob"}, "--frob"},
       {{"inspect"}, "required"},
       {{"convert", add}, "output is required"},
-      {{"tune", add, "--strategy", "annealing"}, "not in {greedy,random,genetic}"},
+      {{"tune", add, "--strategy", "annealing"}, "not in {greedy,random,genetic,conditions}"},
       {{"tune", add, "--trials", "0"}, "--trials"},
       {{"tune", add, "--budget-seconds", "-1"}, "expected a number of seconds above 0, found '-1'"},
       {{"run", add, "--budget-seconds", "nan"}, "found 'nan'"},
@@ -46,6 +46,16 @@ TEST_F(UsageTest, BadUsageExitsWithTwo) {
   }
 }
 
+TEST_F(UsageTest, AFolderIsRefusedWhereOneFileIsExpected) {
+  const std::string folder = folder_.path().string();
+  for (const std::string command : {"inspect", "run", "profile"}) {
+    EXPECT_THAT(lagom({command, folder}), FailsWith("is a directory, expected a file")) << command;
+  }
+  EXPECT_THAT(lagom({"convert", folder, folder_ / "out.hlo"}),
+              FailsWith("is a directory, expected a file"));
+  EXPECT_THAT(lagom({"tune", folder}), FailsWith("holds no program"));
+}
+
 TEST_F(UsageTest, FilesThatAreNoProgramsAreNamed) {
   const std::string pb =
       (testing::data_folder() / "hlo_pb" / "module_0016.jit_train_step.before_optimizations.hlo.pb")
@@ -56,12 +66,11 @@ TEST_F(UsageTest, FilesThatAreNoProgramsAreNamed) {
   using namespace std::string_literals;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {folder_.write("f.mlir", "module @jit_f attributes {} {}"), "found MLIR (StableHLO)"},
-      {folder_.write("x.npz", "PK\x03\x04 and more"), "found a zip archive (npz)"},
+      {folder_.write("x.npz", "PK\x03\x04 and more"), "zip archive"},
       {folder_.write("x.png", "\x89PNG\r\n\x1a\n"), "found an image"},
       {folder_.write("empty.hlo", ""), "found an empty file"},
       {folder_.write("cut.pb", truncated), "truncated"},
       {folder_.write("cut.gz", "\x1f\x8b\x08\x00"s), "the stream ends early"},
-      {folder_.path().string(), "is a directory, expected a file"},
       {folder_ / "absent.hlo", "cannot be opened: No such file"},
       {folder_.write("bad.hlo", "HloModule m\nENTRY e {\n  a = f32[2 parameter(0)\n}\n"),
        "line 3, column 13: expected ',' or ']' in a shape, found 'parameter'"},

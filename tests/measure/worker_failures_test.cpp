@@ -85,20 +85,25 @@ TEST_F(WorkerFailuresTest, WorkerKilledBetweenRequestsIsReplaced) {
 }
 
 TEST_F(WorkerFailuresTest, ACandidateMayHaveALimitOfItsOwn) {
+  TinyModule module("endless");
+  const int64_t x = module.parameter(PrimitiveType::kF32, {4});
+  const std::string endless = module.finish(module.endless_loop({4}, x));
   Worker worker(options());
   ASSERT_TRUE(worker
-                  .load_baseline({.program = {.module = lagom::testing::matmul_module(64)},
-                                  .inputs = {f32({64, 64}), f32({64, 64})}})
+                  .load_baseline({.program = {.module = lagom::testing::double_module(4)},
+                                  .inputs = {f32({4})}})
                   .ok());
-  MeasureRequest request{.program = {.module = lagom::testing::matmul_module(64)}};
+  MeasureRequest request{.program = {.module = endless}};
   request.timing.budget_seconds = 0;
-  request.limit_seconds = 1e-3;  // less than any compilation takes
+  request.limit_seconds = 1;
 
   const MeasureResult late = worker.measure(request);
+  request.program.module = lagom::testing::double_module(4);
   request.limit_seconds = 30;
   const MeasureResult in_time = worker.measure(request);
 
   EXPECT_EQ(late.failure, FailureKind::kTimeout) << late.error;
+  EXPECT_THAT(late.error, HasSubstr("no answer within 1 s"));
   EXPECT_TRUE(in_time.ok()) << in_time.error;
 }
 

@@ -150,6 +150,7 @@ TEST_F(TunerTest, CandidatesThatCompileTooSlowlyAreNoResult) {
   options_.max_trials = 2;
   options_.space = {.forms = true, .layouts = false, .barriers = false, .flags = false};
   options_.max_compile_ratio = 1e-6;
+  options_.compile_slack_seconds = -1e9;
 
   const TuneResult result = run(depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} multiply(c, c)\n"));
 
