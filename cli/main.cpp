@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   lagom::cli::add_run(app, chosen);
   lagom::cli::add_profile(app, chosen);
   lagom::cli::add_tune(app, chosen);
+  lagom::cli::add_collect(app, chosen);
   lagom::cli::add_eval(app, chosen);
   lagom::cli::add_submit(app, chosen);
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named(argv[1])).empty()) {

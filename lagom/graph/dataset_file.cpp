@@ -1,12 +1,19 @@
 #include "lagom/graph/dataset_file.h"
 
-#include "lagom/formats/npz.h"
-
 namespace lagom::graph {
 namespace {
 
 using formats::Array;
 using formats::NpzWriter;
+
+void add_runtimes(NpzWriter& writer, const TuningTable& table) {
+  const int64_t configs = table.num_configs();
+  writer.add("config_runtime", Array::of<int64_t>({configs}, table.config_runtime));
+  writer.add("config_runtime_normalizers",
+             Array::of<int64_t>({configs}, table.config_runtime_normalizers));
+}
+
+}  // namespace
 
 void add_graph(NpzWriter& writer, const OpGraph& graph) {
   const int64_t nodes = graph.num_nodes();
@@ -17,15 +24,6 @@ void add_graph(NpzWriter& writer, const OpGraph& graph) {
                                                graph.node_splits));
   writer.add("feature_version", Array::of<int32_t>({}, {kFeatureVersion}));
 }
-
-void add_runtimes(NpzWriter& writer, const TuningTable& table) {
-  const int64_t configs = table.num_configs();
-  writer.add("config_runtime", Array::of<int64_t>({configs}, table.config_runtime));
-  writer.add("config_runtime_normalizers",
-             Array::of<int64_t>({configs}, table.config_runtime_normalizers));
-}
-
-}  // namespace
 
 void write_graph_npz(const std::filesystem::path& path, const OpGraph& graph) {
   NpzWriter writer(path);

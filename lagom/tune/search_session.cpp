@@ -165,6 +165,8 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
   trial.error = measured.error;
   trial.ratio = measured.ratio;
   trial.measured = measured.ok() && measured.seconds && !measured.dropped_early;
+  trial.seconds = measured.seconds.value_or(0);
+  trial.default_seconds = measured.default_seconds;
   trial.compile_seconds = measured.figures.compile_seconds;
   trial.elapsed_seconds = elapsed();
   last_trial_seconds_ = trial.elapsed_seconds - begin;
@@ -182,6 +184,7 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
   result_.trials.push_back(std::move(trial));
   const Trial& done = result_.trials.back();
   report(origin == "final" ? "final" : "search", describe_trial(done));
+  if (options_.on_trial) options_.on_trial(done);
   return done;
 }
 
@@ -224,7 +227,7 @@ measure::TimingOptions SearchSession::search_timing() const {
   return {.min_pairs = is_slow() ? 3 : 5,
           .target_width = 0.03,
           .budget_seconds = std::clamp(result_.default_seconds * 20, 0.3, 1.5),
-          .stop_ratio = 1.5};
+          .stop_ratio = options_.stop_ratio};
 }
 
 std::string SearchSession::device_key() const {

@@ -57,7 +57,8 @@ class SearchSession {
                                  const std::string& origin, const measure::TimingOptions& timing,
                                  bool fresh = false);
   bool was_tried(const rewrite::Configuration& configuration) const {
-    return tried_.contains(configuration.to_string());
+    const std::string text = configuration.to_string();
+    return tried_.contains(text) || options_.known.contains(text);
   }
   /// Of a configuration measured with `fresh`; empty for others.
   const Finalist& finalist(const rewrite::Configuration& configuration) const;

@@ -202,6 +202,7 @@ Strategy strategy_from_name(std::string_view name) {
 TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneOptions& options) {
   SearchSession session(module, space, options);
   session.load_baseline();
+  if (options.on_baseline) options.on_baseline(session.result().baseline);
   session.result().program_flops = hlo::CostAnalysis(module).total().flops;
   const bool by_kernels =
       options.strategy == Strategy::kGreedy || options.strategy == Strategy::kGenetic;

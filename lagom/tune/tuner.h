@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,20 @@ struct TuneEvent {
   std::string text;   ///< What just happened.
 };
 
+/// One whole-program candidate.
+struct Trial {
+  int number = 0;
+  double elapsed_seconds = 0;  ///< Since the search began.
+  std::string origin;          ///< "greedy", "take back", "flag", "random", "genetic", "final".
+  rewrite::Configuration configuration;
+  measure::FailureKind failure = measure::FailureKind::kNone;
+  std::string error;
+  bool measured = false;                    ///< False when it failed or was given up early.
+  measure::Ratio ratio;                     ///< Candidate / default.
+  double seconds = 0, default_seconds = 0;  ///< Medians of the pairs; 0 when not measured.
+  double compile_seconds = 0;
+};
+
 struct TuneOptions {
   double budget_seconds = 60;  ///< Of wall time for the whole search; 0: no limit but `max_trials`.
   int max_trials = 0;          ///< Whole-program candidates; 0: no limit but the budget.
@@ -44,23 +59,16 @@ struct TuneOptions {
   /// A result may take this many times the default's time to compile; 0: any time.
   double max_compile_ratio = 3;
   double compile_slack_seconds = 1;  ///< So much more is always allowed: nobody waits for it.
-  std::filesystem::path database;  ///< Folder of kernel measurements; empty: memory only.
+  std::filesystem::path database;    ///< Folder of kernel measurements; empty: memory only.
   measure::WorkerOptions worker;
   std::function<bool()> should_stop;  ///< Ctrl-C: what was reached is returned.
   std::function<void(const TuneEvent&)> on_event;
-};
-
-/// One whole-program candidate.
-struct Trial {
-  int number = 0;
-  double elapsed_seconds = 0;  ///< Since the search began.
-  std::string origin;          ///< "greedy", "take back", "flag", "random", "genetic", "final".
-  rewrite::Configuration configuration;
-  measure::FailureKind failure = measure::FailureKind::kNone;
-  std::string error;
-  bool measured = false;  ///< False when it failed or was given up early.
-  measure::Ratio ratio;   ///< Candidate / default.
-  double compile_seconds = 0;
+  std::function<void(const measure::BaselineResult&)> on_baseline;  ///< Before the search.
+  std::function<void(const Trial&)> on_trial;  ///< After each whole-program candidate.
+  /// Text forms of configurations that random and genetic search need not try again.
+  std::set<std::string> known;
+  /// Candidates slower than this many times the default are given up.
+  double stop_ratio = 1.5;
 };
 
 /// A decision of the result, for people.

@@ -1,0 +1,345 @@
+#include "lagom/collect/collector.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <set>
+#include <unordered_set>
+
+#include "lagom/collect/measured_file.h"
+#include "lagom/hlo/module_file.h"
+#include "lagom/hlo/proto_writer.h"
+#include "lagom/hlo/text_writer.h"
+#include "lagom/tune/input_roles.h"
+#include "lagom/tune/results.h"
+#include "lagom/tune/search_session.h"
+#include "lagom/util/hash.h"
+
+namespace lagom::collect {
+namespace {
+
+namespace fs = std::filesystem;
+using rewrite::Configuration;
+using rewrite::Decision;
+using rewrite::DecisionKind;
+
+/// A kernel's own first number, so that every run and every machine measures the same rows.
+uint64_t seed_of(const std::string& signature, uint64_t seed) {
+  return hash64(signature) ^ seed;
+}
+
+hlo::Dims shuffled_layout(int64_t rank, std::mt19937_64& random) {
+  hlo::Dims layout(static_cast<size_t>(rank));
+  std::iota(layout.begin(), layout.end(), 0);
+  std::shuffle(layout.begin(), layout.end(), random);
+  return layout;
+}
+
+Configuration with_form(const std::string& node, const rewrite::Rule* rule) {
+  Configuration configuration;
+  if (rule != nullptr) {
+    configuration.set({.kind = DecisionKind::kForm,
+                       .instruction = node,
+                       .operand = 0,
+                       .form = std::string(rule->name()),
+                       .layout = {}});
+  }
+  return configuration;
+}
+
+/// A random layout for the node's output or one of its first two operands.
+bool add_layout(Configuration& configuration, const hlo::Instruction& node,
+                std::mt19937_64& random) {
+  const int64_t place = static_cast<int64_t>(random() % 3) - 1;  // -1: the output
+  if (place >= static_cast<int64_t>(node.operands.size())) return false;
+  const hlo::Shape& shape = place < 0 ? node.shape : node.operand(static_cast<size_t>(place)).shape;
+  if (!shape.is_array() || shape.is_dynamic() || shape.rank() < 2) return false;
+  configuration.set({.kind = place < 0 ? DecisionKind::kOutputLayout : DecisionKind::kOperandLayout,
+                     .instruction = node.name,
+                     .operand = std::max<int64_t>(place, 0),
+                     .form = {},
+                     .layout = shuffled_layout(shape.rank(), random)});
+  return true;
+}
+
+class Collector {
+ public:
+  Collector(const std::vector<fs::path>& programs, const CollectOptions& options)
+      : programs_(programs), options_(options), worker_(worker_options()) {}
+
+  CollectSummary run() {
+    fs::create_directories(options_.out /
+                           (options_.kind == CollectionKind::kKernel ? "kernel" : "graph"));
+    for (size_t i = 0; i < programs_.size() && !stopped(); ++i) {
+      const std::string name = tune::program_name(programs_[i]);
+      const bool is_other_shard = options_.kind == CollectionKind::kGraph &&
+                                  static_cast<int>(i) % options_.num_shards != options_.shard;
+      if (is_other_shard) continue;
+      try {
+        const hlo::Module module = hlo::read_module_file(programs_[i]);
+        if (options_.kind == CollectionKind::kKernel) {
+          collect_kernels(name, module);
+        } else {
+          collect_graph(name, module);
+        }
+      } catch (const std::exception& e) {
+        ++summary_.left_out;
+        report(i, name + ": left out: " + e.what());
+      }
+      if (options_.kind == CollectionKind::kKernel) report(i, name + ": kernels done");
+    }
+    summary_.stopped = stopped();
+    return summary_;
+  }
+
+ private:
+  measure::WorkerOptions worker_options() const {
+    measure::WorkerOptions worker = options_.worker;
+    worker.should_stop = options_.should_stop;
+    return worker;
+  }
+  bool stopped() const { return options_.should_stop && options_.should_stop(); }
+
+  void report(size_t number, const std::string& text) {
+    if (!options_.on_progress) return;
+    const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
+    char figures[160];
+    std::snprintf(figures, sizeof figures,
+                  "[%zu/%zu, %.0f s, %.1f rows/s, %zu rows, %zu failures] ", number + 1,
+                  programs_.size(), elapsed, static_cast<double>(summary_.rows) / elapsed,
+                  summary_.rows, summary_.failures);
+    options_.on_progress(figures + text);
+  }
+
+  std::string device() {
+    if (device_.empty()) {
+      const measure::WorkerInfo info = worker_.hello();
+      device_ = info.platform + " " + info.platform_version + " " + info.plugin_version + " cpus";
+      for (const int cpu : worker_.cpus()) device_ += " " + std::to_string(cpu);
+    }
+    return device_;
+  }
+
+  // ---- Kernels
+
+  void collect_kernels(const std::string& program, const hlo::Module& module) {
+    const tune::SearchSpace space(module, {});
+    for (const tune::Kernel& kernel : space.kernels()) {
+      if (stopped()) return;
+      const std::string& signature = kernel.cut_out.signature;
+      if (!seen_.insert(signature).second) continue;
+      const auto shards = static_cast<uint64_t>(options_.num_shards);
+      if (hash64(signature) % shards != static_cast<uint64_t>(options_.shard)) continue;
+      const fs::path stem = options_.out / "kernel" / signature;
+      if (fs::exists(stem.string() + ".npz")) {
+        ++summary_.kept;
+      } else {
+        measure_kernel(program, space, kernel, stem);
+      }
+    }
+  }
+
+  void measure_kernel(const std::string& program, const tune::SearchSpace& space,
+                      const tune::Kernel& kernel, const fs::path& stem) {
+    const hlo::Module& module = kernel.cut_out.module;
+    const fs::path log_path = stem.string() + ".rows.jsonl";
+    RowLog log(log_path);
+    measure::BaselineRequest request;
+    request.program.module = hlo::write_hlo_proto(module);
+    request.inputs = tune::input_specs(module);
+    request.seed = options_.seed;
+    request.noise = {
+        .min_pairs = 5, .target_width = 0.03, .budget_seconds = options_.seconds_per_row};
+    request.check_health = false;
+    const measure::BaselineResult baseline = worker_.load_baseline(request);
+    if (baseline.failure == measure::FailureKind::kStopped) return;
+    if (!baseline.ok()) {
+      ++summary_.left_out;
+      return;
+    }
+    for (const Configuration& configuration :
+         kernel_configurations(space, kernel, options_.configurations, options_.seed)) {
+      const std::string text = configuration.to_string();
+      if (log.contains(text)) continue;
+      const Row row = measure_row(module, configuration);
+      if (row.failure == measure::FailureKind::kStopped) return;
+      log.add(row);
+      ++summary_.rows;
+      summary_.failures += !row.ok();
+    }
+    finish(stem, module,
+           {.program = program,
+            .signature = kernel.cut_out.signature,
+            .device = device(),
+            .strategy = "kernel",
+            .default_seconds = baseline.seconds,
+            .noise_floor = baseline.noise_floor,
+            .load_average = baseline.load_average},
+           log);
+  }
+
+  Row measure_row(const hlo::Module& module, const Configuration& configuration) {
+    Row row{.configuration = configuration.to_string()};
+    measure::MeasureRequest request;
+    try {
+      request.program = {.module = hlo::write_hlo_proto(rewrite::apply(module, configuration)),
+                         .flags = configuration.flags};
+    } catch (const std::invalid_argument& e) {
+      row.failure = measure::FailureKind::kCompile;
+      row.error = e.what();
+      return row;
+    }
+    // No early end for slow ones: they are what a model has to tell from the fast.
+    request.timing = {.min_pairs = 5,
+                      .target_width = 0.03,
+                      .budget_seconds = options_.seconds_per_row,
+                      .stop_ratio = 20};
+    request.limit_seconds = 30;
+    const measure::MeasureResult result = worker_.measure(request);
+    row.failure = result.failure;
+    row.error = result.error;
+    row.ratio = result.ratio;
+    row.seconds = result.seconds.value_or(0);
+    row.default_seconds = result.default_seconds;
+    row.compile_seconds = result.figures.compile_seconds;
+    return row;
+  }
+
+  void finish(const fs::path& stem, const hlo::Module& module, const MeasuredProgram& program,
+              const RowLog& log) {
+    const auto measured = std::count_if(log.rows().begin(), log.rows().end(),
+                                        [](const Row& row) { return row.ok(); });
+    if (measured == 0) {
+      ++summary_.left_out;
+      return;
+    }
+    write_measured(stem, module, program, log.rows());
+    std::error_code ec;
+    fs::remove(stem.string() + ".rows.jsonl", ec);
+    ++summary_.written;
+  }
+
+  // ---- Whole programs
+
+  void collect_graph(const std::string& program, const hlo::Module& module) {
+    const fs::path stem = options_.out / "graph" / program;
+    if (fs::exists(stem.string() + ".npz")) {
+      ++summary_.kept;
+      return;
+    }
+    RowLog log(stem.string() + ".rows.jsonl");
+    tune::TuneOptions tuning;
+    tuning.budget_seconds = 0;
+    tuning.max_trials = options_.configurations - static_cast<int>(log.rows().size());
+    tuning.strategy = options_.strategy;
+    tuning.seed = options_.seed + log.rows().size();
+    tuning.worker = options_.worker;
+    tuning.max_compile_ratio = 0;
+    tuning.stop_ratio = 20;
+    for (const Row& row : log.rows()) tuning.known.insert(row.configuration);
+    bool is_too_slow = false;
+    tuning.should_stop = [&] { return stopped() || is_too_slow; };
+    tuning.on_baseline = [&](const measure::BaselineResult& baseline) {
+      is_too_slow = (options_.max_compile_seconds > 0 &&
+                     baseline.figures.compile_seconds > options_.max_compile_seconds) ||
+                    (options_.max_run_seconds > 0 && baseline.seconds > options_.max_run_seconds);
+      if (is_too_slow || log.contains("")) return;
+      log.add({.configuration = "",
+               .seconds = baseline.seconds,
+               .default_seconds = baseline.seconds,
+               .ratio = baseline.self_ratio,
+               .compile_seconds = baseline.figures.compile_seconds});
+    };
+    tuning.on_trial = [&](const tune::Trial& trial) {
+      if (trial.failure == measure::FailureKind::kStopped) return;
+      log.add({.configuration = trial.configuration.to_string(),
+               .seconds = trial.seconds,
+               .default_seconds = trial.default_seconds,
+               .ratio = trial.ratio,
+               .compile_seconds = trial.compile_seconds,
+               .failure = trial.failure,
+               .error = trial.error});
+      ++summary_.rows;
+      summary_.failures += trial.failure != measure::FailureKind::kNone;
+    };
+    const tune::SearchSpace space(module, {});
+    const tune::TuneResult result = tune::tune(module, space, tuning);
+    if (is_too_slow) {
+      ++summary_.left_out;
+      return report_graph(program, "left out: compiles or runs too long");
+    }
+    if (stopped()) return;
+    finish(stem, module,
+           {.program = program,
+            .signature = hex64(hash64(hlo::write_hlo_text(module))),
+            .device = device(),
+            .strategy = std::string(tune::strategy_name(options_.strategy)),
+            .default_seconds = result.default_seconds,
+            .noise_floor = result.baseline.noise_floor,
+            .load_average = result.baseline.load_average},
+           log);
+    report_graph(program, std::to_string(log.rows().size()) + " rows, best " +
+                              tune::factor_text(result.speedup()));
+  }
+
+  void report_graph(const std::string& program, const std::string& text) {
+    const auto it = std::find_if(programs_.begin(), programs_.end(), [&](const fs::path& path) {
+      return tune::program_name(path) == program;
+    });
+    report(static_cast<size_t>(it - programs_.begin()), program + ": " + text);
+  }
+
+  using Clock = std::chrono::steady_clock;
+  const std::vector<fs::path>& programs_;
+  const CollectOptions& options_;
+  measure::Worker worker_;
+  std::string device_;
+  std::unordered_set<std::string> seen_;
+  CollectSummary summary_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+std::vector<Configuration> kernel_configurations(const tune::SearchSpace& space,
+                                                 const tune::Kernel& kernel, int count,
+                                                 uint64_t seed) {
+  const std::string& node = kernel.cut_out.node;
+  std::vector<Configuration> all;
+  std::set<std::string> texts;
+  const auto add = [&](Configuration configuration) {
+    if (static_cast<int>(all.size()) < count && texts.insert(configuration.to_string()).second) {
+      all.push_back(std::move(configuration));
+    }
+  };
+  add({});
+  for (const rewrite::Rule* rule : kernel.rules) add(with_form(node, rule));
+  for (const auto& [name, value] : space.flag_choices()) {
+    Configuration configuration;
+    configuration.flags[name] = value;
+    add(std::move(configuration));
+  }
+  // The rest at random: forms, layouts and flags together.
+  std::mt19937_64 random(seed_of(kernel.cut_out.signature, seed));
+  const hlo::Instruction* instruction = kernel.cut_out.module.entry()->find(node);
+  for (int draw = 0; draw < 20 * count && static_cast<int>(all.size()) < count; ++draw) {
+    const size_t form = random() % (kernel.rules.size() + 1);
+    Configuration configuration =
+        with_form(node, form < kernel.rules.size() ? kernel.rules[form] : nullptr);
+    if (instruction != nullptr && random() % 3 != 0)
+      add_layout(configuration, *instruction, random);
+    if (!space.flag_choices().empty() && random() % 2 == 0) {
+      const auto& [name, value] = space.flag_choices()[random() % space.flag_choices().size()];
+      configuration.flags[name] = value;
+    }
+    add(std::move(configuration));
+  }
+  return all;
+}
+
+CollectSummary collect(const std::vector<fs::path>& programs, const CollectOptions& options) {
+  return Collector(programs, options).run();
+}
+
+}  // namespace lagom::collect

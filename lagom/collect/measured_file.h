@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lagom/collect/row_log.h"
+#include "lagom/hlo/module.h"
+
+namespace lagom::collect {
+
+/// What stands beside the rows of a program or kernel.
+struct MeasuredProgram {
+  std::string program;    ///< Where it comes from; for kernels the first program that has it.
+  std::string signature;  ///< Hash of the module.
+  std::string device;     ///< Platform, versions, CPUs.
+  std::string strategy;
+  double default_seconds = 0;
+  double noise_floor = 0;
+  double load_average = 0;
+};
+
+/// Writes STEM.npz, a graph as TpuGraphs has them with a row per measured configuration, and
+/// STEM.json: origin, device, noise floor, the configurations as text, failures with their reasons.
+///
+/// config_runtime and config_runtime_normalizers are the medians of configuration and default, run
+/// in turn, in ns. Arrays beyond TpuGraphs': node_config_form, node_config_barrier, config_flags
+/// (configuration_features.h), config_ratio float32 [c, 2], the ends of the ratio's interval.
+/// Throws std::invalid_argument without any measured row, SystemError when it cannot be written.
+void write_measured(const std::filesystem::path& stem, const hlo::Module& module,
+                    const MeasuredProgram& program, const std::vector<Row>& rows);
+
+}  // namespace lagom::collect

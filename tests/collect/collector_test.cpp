@@ -1,0 +1,132 @@
+#include "lagom/collect/collector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "lagom/formats/npz.h"
+#include "tests/testing/command.h"
+#include "tests/testing/plugins.h"
+
+// Collections of small programs, with a real compiler.
+namespace lagom::collect {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kProgram[] = R"(HloModule m
+ENTRY e {
+  x = f32[1,16,16,8]{3,2,1,0} parameter(0)
+  k = f32[3,3,1,8]{3,2,1,0} parameter(1)
+  c = f32[1,16,16,8]{3,2,1,0} convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=8
+  d = f32[1,16,16,8]{3,2,1,0} convolution(c, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=8
+  w = f32[8,4]{1,0} parameter(2)
+  f = f32[256,8]{1,0} reshape(d)
+  ROOT y = f32[256,4]{1,0} dot(f, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})";
+
+class CollectorTest : public ::testing::Test {
+ protected:
+  CollectorTest() {
+    options_.out = folder_.path() / "out";
+    options_.configurations = 10;
+    options_.seconds_per_row = 0.01;
+    options_.worker.plugin = testing::plugin_path();
+    setenv("LAGOM_LOCK_DIR", (folder_ / "locks").c_str(), 1);
+    programs_ = {folder_.write("m.hlo", kProgram)};
+  }
+  ~CollectorTest() override { unsetenv("LAGOM_LOCK_DIR"); }
+
+  std::vector<fs::path> files(const std::string& ending) const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::recursive_directory_iterator(options_.out)) {
+      if (entry.path().string().ends_with(ending)) found.push_back(entry.path());
+    }
+    return found;
+  }
+
+  testing::TemporaryFolder folder_;
+  CollectOptions options_;
+  std::vector<fs::path> programs_;
+};
+
+TEST_F(CollectorTest, EachDistinctKernelGetsOneFile) {
+  const CollectSummary summary = collect(programs_, options_);
+
+  // The two convolutions are one kernel.
+  EXPECT_EQ(summary.written, 2u);
+  EXPECT_EQ(summary.rows, 20u);
+  EXPECT_EQ(files(".npz").size(), 2u);
+  EXPECT_EQ(files(".json").size(), 2u);
+  EXPECT_TRUE(files(".jsonl").empty());
+  for (const fs::path& path : files(".npz")) {
+    const auto runtimes =
+        formats::values_as<int64_t>(formats::NpzReader(path).read("config_runtime"));
+    EXPECT_GE(runtimes.size(), 8u);
+    for (const int64_t runtime : runtimes) EXPECT_GT(runtime, 0);
+  }
+  const CollectSummary again = collect(programs_, options_);
+  EXPECT_EQ(again.kept, 2u);
+  EXPECT_EQ(again.rows, 0u);
+}
+
+TEST_F(CollectorTest, AStoppedCollectionGoesOn) {
+  int asked = 0;
+  options_.should_stop = [&] { return ++asked > 12; };
+  const CollectSummary first = collect(programs_, options_);
+  EXPECT_TRUE(first.stopped);
+  options_.should_stop = {};
+
+  const CollectSummary second = collect(programs_, options_);
+
+  EXPECT_EQ(first.written + second.written, 2u);
+  EXPECT_EQ(first.rows + second.rows, 20u);
+  EXPECT_TRUE(files(".jsonl").empty());
+}
+
+TEST_F(CollectorTest, ShardsDivideTheKernels) {
+  options_.num_shards = 2;
+  options_.configurations = 2;
+  size_t written = 0;
+  for (options_.shard = 0; options_.shard < 2; ++options_.shard) {
+    written += collect(programs_, options_).written;
+  }
+  EXPECT_EQ(written, 2u);
+}
+
+TEST_F(CollectorTest, WholeProgramsHaveTheDefaultAndRandomRows) {
+  options_.kind = CollectionKind::kGraph;
+
+  const CollectSummary summary = collect(programs_, options_);
+
+  EXPECT_EQ(summary.written, 1u);
+  const formats::NpzReader file(options_.out / "graph" / "m.npz");
+  EXPECT_GE(file.header("config_runtime").shape[0], 8);
+  const auto nodes = formats::values_as<int64_t>(file.read("node_config_ids"));
+  EXPECT_TRUE(std::is_sorted(nodes.begin(), nodes.end()));
+}
+
+TEST_F(CollectorTest, ProgramsThatTakeTooLongAreLeftOut) {
+  options_.kind = CollectionKind::kGraph;
+  options_.max_run_seconds = 1e-9;
+  const CollectSummary summary = collect(programs_, options_);
+  EXPECT_EQ(summary.written, 0u);
+  EXPECT_EQ(summary.left_out, 1u);
+}
+
+TEST_F(CollectorTest, AFileThatIsNoProgramIsALine) {
+  std::vector<std::string> lines;
+  options_.on_progress = [&](const std::string& line) { lines.push_back(line); };
+  options_.configurations = 2;
+  programs_.insert(programs_.begin(), folder_.write("bad.hlo", "HloModule"));
+
+  const CollectSummary summary = collect(programs_, options_);
+
+  EXPECT_EQ(summary.left_out, 1u);
+  EXPECT_EQ(summary.written, 2u);
+  EXPECT_THAT(lines.at(0), ::testing::HasSubstr("bad: left out: "));
+}
+
+}  // namespace
+}  // namespace lagom::collect
