@@ -73,21 +73,22 @@ class Collector {
                            (options_.kind == CollectionKind::kKernel ? "kernel" : "graph"));
     for (size_t i = 0; i < programs_.size() && !stopped(); ++i) {
       const std::string name = tune::program_name(programs_[i]);
-      const bool is_other_shard = options_.kind == CollectionKind::kGraph &&
-                                  static_cast<int>(i) % options_.num_shards != options_.shard;
-      if (is_other_shard) continue;
-      try {
-        const hlo::Module module = hlo::read_module_file(programs_[i]);
-        if (options_.kind == CollectionKind::kKernel) {
-          collect_kernels(name, module);
-        } else {
-          collect_graph(name, module);
+      const bool is_graph = options_.kind == CollectionKind::kGraph;
+      if (!is_graph || static_cast<int>(i) % options_.num_shards == options_.shard) {
+        try {
+          const hlo::Module module = hlo::read_module_file(programs_[i]);
+          const std::string text =
+              is_graph ? collect_graph(name, module) : collect_kernels(name, module);
+          ++num_done_;
+          report(name + ": " + text);
+        } catch (const std::exception& e) {
+          ++summary_.left_out;
+          ++num_done_;
+          report(name + ": left out: " + e.what());
         }
-      } catch (const std::exception& e) {
-        ++summary_.left_out;
-        report(i, name + ": left out: " + e.what());
+      } else {
+        ++num_done_;
       }
-      if (options_.kind == CollectionKind::kKernel) report(i, name + ": kernels done");
     }
     summary_.stopped = stopped();
     return summary_;
@@ -101,15 +102,23 @@ class Collector {
   }
   bool stopped() const { return options_.should_stop && options_.should_stop(); }
 
-  void report(size_t number, const std::string& text) {
+  void report(const std::string& text) {
     if (!options_.on_progress) return;
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
-    char figures[160];
-    std::snprintf(figures, sizeof figures,
-                  "[%zu/%zu, %.0f s, %.1f rows/s, %zu rows, %zu failures] ", number + 1,
-                  programs_.size(), elapsed, static_cast<double>(summary_.rows) / elapsed,
-                  summary_.rows, summary_.failures);
+    const double left = elapsed * static_cast<double>(programs_.size() - num_done_) /
+                        std::max<double>(num_done_, 1);
+    char figures[200];
+    std::snprintf(
+        figures, sizeof figures,
+        "[%zu/%zu programs, %.0f s, about %.0f min left, %zu rows (%.1f/s), %zu failures] ",
+        num_done_, programs_.size(), elapsed, left / 60, summary_.rows,
+        static_cast<double>(summary_.rows) / elapsed, summary_.failures);
+    last_report_ = Clock::now();
     options_.on_progress(figures + text);
+  }
+
+  void report_sometimes(const std::string& text) {
+    if (Clock::now() - last_report_ > std::chrono::seconds(20)) report(text);
   }
 
   std::string device() {
@@ -123,10 +132,11 @@ class Collector {
 
   // ---- Kernels
 
-  void collect_kernels(const std::string& program, const hlo::Module& module) {
+  std::string collect_kernels(const std::string& program, const hlo::Module& module) {
     const tune::SearchSpace space(module, {});
+    const size_t written = summary_.written;
     for (const tune::Kernel& kernel : space.kernels()) {
-      if (stopped()) return;
+      if (stopped()) return "stopped";
       const std::string& signature = kernel.cut_out.signature;
       if (!seen_.insert(signature).second) continue;
       const auto shards = static_cast<uint64_t>(options_.num_shards);
@@ -136,8 +146,12 @@ class Collector {
         ++summary_.kept;
       } else {
         measure_kernel(program, space, kernel, stem);
+        report_sometimes(program + ": " + std::to_string(summary_.written - written) +
+                         " new kernels so far");
       }
     }
+    return std::to_string(summary_.written - written) + " new kernels of " +
+           std::to_string(space.kernels().size());
   }
 
   void measure_kernel(const std::string& program, const tune::SearchSpace& space,
@@ -222,11 +236,11 @@ class Collector {
 
   // ---- Whole programs
 
-  void collect_graph(const std::string& program, const hlo::Module& module) {
+  std::string collect_graph(const std::string& program, const hlo::Module& module) {
     const fs::path stem = options_.out / "graph" / program;
     if (fs::exists(stem.string() + ".npz")) {
       ++summary_.kept;
-      return;
+      return "kept";
     }
     RowLog log(stem.string() + ".rows.jsonl");
     tune::TuneOptions tuning;
@@ -262,14 +276,15 @@ class Collector {
                .error = trial.error});
       ++summary_.rows;
       summary_.failures += trial.failure != measure::FailureKind::kNone;
+      report_sometimes(program + ": " + std::to_string(log.rows().size()) + " rows so far");
     };
     const tune::SearchSpace space(module, {});
     const tune::TuneResult result = tune::tune(module, space, tuning);
     if (is_too_slow) {
       ++summary_.left_out;
-      return report_graph(program, "left out: compiles or runs too long");
+      return "left out: compiles or runs too long";
     }
-    if (stopped()) return;
+    if (stopped()) return "stopped";
     finish(stem, module,
            {.program = program,
             .signature = hex64(hash64(hlo::write_hlo_text(module))),
@@ -279,15 +294,7 @@ class Collector {
             .noise_floor = result.baseline.noise_floor,
             .load_average = result.baseline.load_average},
            log);
-    report_graph(program, std::to_string(log.rows().size()) + " rows, best " +
-                              tune::factor_text(result.speedup()));
-  }
-
-  void report_graph(const std::string& program, const std::string& text) {
-    const auto it = std::find_if(programs_.begin(), programs_.end(), [&](const fs::path& path) {
-      return tune::program_name(path) == program;
-    });
-    report(static_cast<size_t>(it - programs_.begin()), program + ": " + text);
+    return std::to_string(log.rows().size()) + " rows, best " + tune::factor_text(result.speedup());
   }
 
   using Clock = std::chrono::steady_clock;
@@ -297,7 +304,8 @@ class Collector {
   std::string device_;
   std::unordered_set<std::string> seen_;
   CollectSummary summary_;
-  Clock::time_point begin_ = Clock::now();
+  size_t num_done_ = 0;  // programs
+  Clock::time_point begin_ = Clock::now(), last_report_ = begin_;
 };
 
 }  // namespace
