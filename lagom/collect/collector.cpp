@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <set>
@@ -105,16 +106,20 @@ class Collector {
   void report(const std::string& text) {
     if (!options_.on_progress) return;
     const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
-    const double left = elapsed * static_cast<double>(programs_.size() - num_done_) /
-                        std::max<double>(num_done_, 1);
     char figures[200];
-    std::snprintf(
-        figures, sizeof figures,
-        "[%zu/%zu programs, %.0f s, about %.0f min left, %zu rows (%.1f/s), %zu failures] ",
-        num_done_, programs_.size(), elapsed, left / 60, summary_.rows,
-        static_cast<double>(summary_.rows) / elapsed, summary_.failures);
+    std::snprintf(figures, sizeof figures,
+                  "[%zu/%zu programs, %.0f s, %zu rows (%.1f/s), %zu failures", num_done_,
+                  programs_.size(), elapsed, summary_.rows,
+                  static_cast<double>(summary_.rows) / elapsed, summary_.failures);
+    std::string line = figures;
+    if (num_done_ > 0) {
+      const auto open = static_cast<double>(programs_.size() - num_done_);
+      std::snprintf(figures, sizeof figures, ", about %.0f min left",
+                    std::ceil(elapsed / 60 * open / static_cast<double>(num_done_)));
+      line += figures;
+    }
     last_report_ = Clock::now();
-    options_.on_progress(figures + text);
+    options_.on_progress(line + "] " + text);
   }
 
   void report_sometimes(const std::string& text) {
