@@ -1,10 +1,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "lagom/graph/dataset_file.h"
 #include "lagom/graph/graph_cache.h"
 #include "lagom/hlo/module_file.h"
@@ -93,7 +96,9 @@ int convert_folder(const ConvertOptions& options) {
   const bool is_terminal = ::isatty(STDERR_FILENO) != 0;
   const auto progress = [&](size_t i, size_t count, const std::string& path) {
     if (is_terminal) std::fprintf(stderr, "\r\x1b[K%zu/%zu %s", i + 1, count, path.c_str());
+    return !interrupted();
   };
+  catch_interrupts();
   const graph::TranscodeReport report =
       graph::transcode_folder(options.input, options.output, progress);
   if (is_terminal) std::fprintf(stderr, "\r\x1b[K");
@@ -103,11 +108,23 @@ int convert_folder(const ConvertOptions& options) {
   std::printf("%s: %ld graphs written, %ld up to date, %zu refused\n", options.output.c_str(),
               static_cast<long>(report.written), static_cast<long>(report.up_to_date),
               report.failures.size());
-  return report.failures.empty() ? 0 : 1;
+  if (report.was_stopped) {
+    std::fprintf(stderr, "lagom: stopped; the same command goes on from here\n");
+  }
+  return report.failures.empty() && !report.was_stopped ? 0 : 1;
+}
+
+bool names_a_file(const std::string& output) {
+  constexpr std::string_view kEndings[] = {".hlo", ".txt", ".pb",
+                                           ".gz",  ".npz", graph::kGraphCacheEnding};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return output.ends_with(ending); });
 }
 
 int convert(const ConvertOptions& options) {
-  if (fs::is_directory(options.input)) return convert_folder(options);
+  if (fs::is_directory(options.input) && !names_a_file(options.output)) {
+    return convert_folder(options);
+  }
   if (options.output.ends_with(graph::kGraphCacheEnding)) {
     graph::transcode_graph(options.input, options.output);
     return 0;

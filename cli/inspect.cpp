@@ -15,6 +15,7 @@
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/verifier.h"
 #include "lagom/rewrite/rule.h"
+#include "lagom/util/error.h"
 #include "lagom/util/file.h"
 
 namespace lagom::cli {
@@ -166,7 +167,12 @@ std::optional<ordered_json> inspect_data(const std::string& path, const InspectA
   std::error_code ec;
   if (std::filesystem::is_directory(path, ec)) return inspect_graph_folder(path, options);
   if (is_graph_file(path)) return inspect_graph(path, options);
-  if (is_array_file(path)) return inspect_arrays(path, args.stats);
+  if (is_array_file(path)) {
+    if (args.audit) {
+      throw FormatError(path, "", "--audit reads the compact form: lagom convert IN.npz OUT.graph");
+    }
+    return inspect_arrays(path, args.stats);
+  }
   return std::nullopt;
 }
 

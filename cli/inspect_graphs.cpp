@@ -69,6 +69,51 @@ struct SplitCounts {
   std::set<std::string> programs;
 };
 
+using Counts = std::map<std::pair<std::string, std::string>, SplitCounts>;
+
+SplitCounts& count(Counts& counts, const GraphFile& file, int64_t nodes, int64_t configs) {
+  SplitCounts& split = counts[{file.place.collection, file.place.split}];
+  ++split.graphs;
+  split.nodes += nodes;
+  split.configs += configs;
+  split.programs.insert(file.program());
+  return split;
+}
+
+ordered_json to_json(const Counts& counts) {
+  ordered_json splits = ordered_json::array();
+  for (const auto& [place, split] : counts) {
+    splits.push_back({{"collection", place.first},
+                      {"split", place.second},
+                      {"graphs", split.graphs},
+                      {"programs", split.programs.size()},
+                      {"nodes", split.nodes},
+                      {"configs", split.configs},
+                      {"without_labels", split.unlabelled}});
+  }
+  return splits;
+}
+
+/// By the headers of the arrays: the data set's own files are large.
+ordered_json inspect_npz_folder(const std::string& path, const GraphInspectOptions& options) {
+  if (options.audit || options.stats) {
+    throw FormatError(path, "", "there are no .graph files in it: lagom convert " + path + " OUT");
+  }
+  Counts counts;
+  const auto length = [](const formats::NpzReader& npz, const char* name) {
+    const auto& shape = npz.header(name).shape;
+    return shape.empty() ? 0 : shape[0];
+  };
+  for (const GraphFile& file : graph::list_graphs(path, ".npz")) {
+    const formats::NpzReader npz(file.path);
+    const bool is_measured = npz.contains("config_runtime");
+    count(counts, file, length(npz, "node_opcode"),
+          is_measured ? length(npz, "config_runtime") : 0);
+  }
+  if (counts.empty()) throw SystemError(path + ": there are no .graph and no .npz files in it");
+  return {{"file", path}, {"kind", "folder of npz"}, {"splits", to_json(counts)}};
+}
+
 void print_audit(const ordered_json& audit, const char* indent) {
   std::printf("%s%ld configurations, %ld distinct", indent, audit["configs"].get<long>(),
               audit["distinct"].get<long>());
@@ -137,40 +182,25 @@ ordered_json inspect_graph(const std::string& path, const GraphInspectOptions& o
 
 ordered_json inspect_graph_folder(const std::string& path, const GraphInspectOptions& options) {
   const std::vector<GraphFile> files = graph::list_graphs(path, graph::kGraphCacheEnding);
-  if (files.empty()) {
-    throw SystemError(path + ": there are no .graph files in it; `lagom convert " + path +
-                      " OUT` makes them from npz");
-  }
-  std::map<std::pair<std::string, std::string>, SplitCounts> counts;
+  if (files.empty()) return inspect_npz_folder(path, options);
+  Counts counts;
   ordered_json audits = ordered_json::array(), statistics = ordered_json::array();
   for (const GraphFile& file : files) {
     const GraphCache cache(file.path);
-    SplitCounts& split = counts[{file.place.collection, file.place.split}];
-    ++split.graphs;
-    split.nodes += cache.num_nodes();
-    split.configs += cache.num_configs();
+    SplitCounts& split = count(counts, file, cache.num_nodes(), cache.num_configs());
     split.unlabelled += !cache.has_labels();
-    split.programs.insert(file.program());
     if (!options.audit) continue;
     audits.push_back({{"id", file.id()}, {"is_on_deny_list", graph::is_denied(file)}});
     audits.back().update(to_json(graph::audit_graph(cache)));
   }
-  ordered_json splits = ordered_json::array();
-  for (const auto& [place, split] : counts) {
-    splits.push_back({{"collection", place.first},
-                      {"split", place.second},
-                      {"graphs", split.graphs},
-                      {"programs", split.programs.size()},
-                      {"nodes", split.nodes},
-                      {"configs", split.configs},
-                      {"without_labels", split.unlabelled}});
-    if (options.stats && place.second == "train") {
-      statistics.push_back(statistics_json(graph::select_graphs(files, place.first, place.second)));
-    }
-  }
-  ordered_json j = {{"file", path}, {"kind", "folder of graphs"}, {"splits", std::move(splits)}};
+  ordered_json j = {{"file", path}, {"kind", "folder of graphs"}, {"splits", to_json(counts)}};
   if (options.audit) j["audit"] = std::move(audits);
-  if (options.stats) j["statistics"] = std::move(statistics);
+  if (!options.stats) return j;
+  for (const auto& [place, split] : counts) {
+    if (place.second != "train") continue;
+    statistics.push_back(statistics_json(graph::select_graphs(files, place.first, place.second)));
+  }
+  j["statistics"] = std::move(statistics);
   return j;
 }
 
@@ -199,7 +229,8 @@ void print_graph(const ordered_json& j) {
 }
 
 void print_graph_folder(const ordered_json& j) {
-  std::printf("%s: folder of graphs\n", j["file"].get<std::string>().c_str());
+  std::printf("%s: %s\n", j["file"].get<std::string>().c_str(),
+              j["kind"].get<std::string>().c_str());
   for (const auto& split : j["splits"]) {
     const std::string collection = split["collection"].get<std::string>();
     std::printf("  %-20s %-6s %6ld graphs of %ld programs, %ld nodes, %ld configurations",

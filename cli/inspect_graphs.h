@@ -15,7 +15,7 @@ bool is_graph_file(const std::string& path);
 
 /// Of one compact graph; everything in it is compared with its checksums.
 nlohmann::ordered_json inspect_graph(const std::string& path, const GraphInspectOptions& options);
-/// Of a folder of compact graphs, per collection and split.
+/// Of a folder of compact graphs, per collection and split; of one that has only npz, counts alone.
 nlohmann::ordered_json inspect_graph_folder(const std::string& path,
                                             const GraphInspectOptions& options);
 

@@ -50,6 +50,10 @@ class ArrayFile {
     return {reinterpret_cast<const T*>(file_.bytes().data() + entry.offset),
             static_cast<size_t>(entry.data_bytes() / sizeof(T))};
   }
+  /// The mapped values of any type.
+  std::string_view bytes(const Entry& entry) const {
+    return file_.bytes().substr(entry.offset, entry.data_bytes());
+  }
   /// Throws FormatError as `values`.
   const std::vector<int64_t>& shape(std::string_view name) const;
 

@@ -31,7 +31,7 @@ struct AuditOptions {
 
 struct GraphAudit {
   int64_t rows = 0, distinct = 0;   ///< Configurations, and those among them that differ.
-  double fastest = 0, slowest = 0;  ///< Runtimes in ns, of tiles relative to the normaliser.
+  double fastest = 0, slowest = 0;  ///< As comparable_runtimes.
   RepeatNoise noise;
   double drift = 0;    ///< Kendall's tau along the rows.
   double gap = 1;      ///< The widest gap with at least 2 % of the rows on both of its sides.

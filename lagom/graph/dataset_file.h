@@ -55,6 +55,9 @@ struct MeasuredGraph {
 /// are not; counts of configurations that differ.
 MeasuredGraph read_measured_graph(const formats::NpzReader& file);
 
+/// Names of the file's arrays that TpuGraphs does not have: what other tools put beside.
+std::vector<std::string> extra_arrays(const formats::NpzReader& file);
+
 /// Calls `visit` with the configurations of a layout graph, in order, in pieces of a few rows:
 /// int8 [rows, nc, 18]. Needs memory for one piece, of about 8 MB, only. Throws FormatError for
 /// values that are no whole numbers of -128 to 127, and what `read` of an npz throws.

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 #include <stdexcept>
 
 #include "lagom/graph/dataset_file.h"
@@ -96,15 +98,8 @@ void read_graph(const CheckedReader& file, OpGraph& graph) {
   graph.node_feat = file.features("node_feat", nodes, num_node_features(graph.feature_version));
 
   graph.edge_index = file.values<int64_t>("edge_index", {kAny, 2});
-  for (size_t i = 0; i < graph.edge_index.size(); i += 2) {
-    const int64_t user = graph.edge_index[i], operand = graph.edge_index[i + 1];
-    if (std::min(user, operand) >= 0 && std::max(user, operand) < nodes && user != operand)
-      continue;
-    file.fail("edge_index", "edge " + std::to_string(i / 2) + " goes from node " +
-                                std::to_string(user) + " to " +
-                                (user == operand ? "itself" : std::to_string(operand)) +
-                                ", the graph has " + std::to_string(nodes) + " nodes");
-  }
+  const std::string problem = edge_problem(graph.edge_index, nodes);
+  if (!problem.empty()) file.fail("edge_index", problem);
 
   if (!file.has("node_splits")) {
     graph.node_splits = {0, nodes};
@@ -205,6 +200,25 @@ MeasuredGraph read_measured_graph(const NpzReader& npz) {
     read_config_nodes(file, measured);
   }
   return measured;
+}
+
+std::vector<std::string> extra_arrays(const NpzReader& file) {
+  static const std::set<std::string, std::less<>> kKnown = {"node_opcode",
+                                                            "node_feat",
+                                                            "edge_index",
+                                                            "node_splits",
+                                                            "config_runtime",
+                                                            "config_feat",
+                                                            "node_config_ids",
+                                                            "node_config_feat",
+                                                            "list_padding",
+                                                            "feature_version",
+                                                            "config_runtime_normalizers"};
+  std::vector<std::string> extra;
+  for (std::string& name : file.names()) {
+    if (!kKnown.contains(name)) extra.push_back(std::move(name));
+  }
+  return extra;
 }
 
 void for_each_layout_rows(const NpzReader& file, const LayoutRowsVisitor& visit) {

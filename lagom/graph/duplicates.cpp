@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "lagom/util/error.h"
 #include "lagom/util/hash.h"
 
 namespace lagom::graph {
@@ -14,23 +16,41 @@ namespace {
 /// Bytes that are equal exactly where the configurations are.
 class ConfigBytes {
  public:
-  explicit ConfigBytes(const GraphCache& graph)
-      : graph_(graph), codes_(static_cast<size_t>(graph.num_config_nodes())) {}
-
-  /// Holds until the next call.
-  std::string_view of(int64_t row) {
-    if (graph_.kind() == GraphKind::kTile) {
-      const auto features = graph_.config_feat().subspan(
-          static_cast<size_t>(row * kTileConfigFeatures), kTileConfigFeatures);
-      return {reinterpret_cast<const char*>(features.data()), features.size_bytes()};
+  explicit ConfigBytes(const GraphCache& graph) {
+    for (const formats::ArrayFile::Entry& entry : graph.arrays().entries()) {
+      if (!describes_configurations(entry.name)) continue;
+      if (entry.shape.empty() || entry.shape[0] != graph.num_configs()) {
+        throw FormatError(graph.path(), entry.name, "does not have a row per configuration");
+      }
+      if (graph.num_configs() == 0) continue;
+      const std::string_view bytes = graph.arrays().bytes(entry);
+      parts_.push_back(
+          {.bytes = bytes, .row_bytes = bytes.size() / static_cast<size_t>(entry.shape[0])});
     }
-    graph_.read_layout_codes({&row, 1}, codes_);
-    return {reinterpret_cast<const char*>(codes_.data()), codes_.size() * sizeof(uint32_t)};
+  }
+
+  std::string of(int64_t row) const {
+    std::string bytes;
+    for (const Part& part : parts_) {
+      bytes += part.bytes.substr(static_cast<size_t>(row) * part.row_bytes, part.row_bytes);
+    }
+    return bytes;
   }
 
  private:
-  const GraphCache& graph_;
-  std::vector<uint32_t> codes_;
+  struct Part {
+    std::string_view bytes;
+    size_t row_bytes = 0;
+  };
+
+  /// Codes stand for layouts: a dictionary has each once.
+  static bool describes_configurations(std::string_view name) {
+    return name == "config_feat" || name.starts_with("config_flags") ||
+           (name.starts_with("node_config_") && name != "node_config_ids" &&
+            name != "node_config_layouts");
+  }
+
+  std::vector<Part> parts_;
 };
 
 /// Calls `visit(values of the group)` for each group of two rows or more.
@@ -62,15 +82,16 @@ double mean_of(const std::vector<double>& values) {
 
 DuplicateGroups find_duplicates(const GraphCache& graph) {
   DuplicateGroups groups;
-  ConfigBytes rows(graph), others(graph);
+  const ConfigBytes configs(graph);
   std::unordered_multimap<uint64_t, int64_t> groups_by_hash;
   for (int64_t row = 0; row < graph.num_configs(); ++row) {
-    const std::string_view bytes = rows.of(row);
+    const std::string bytes = configs.of(row);
     const uint64_t hash = hash64(bytes);
     int64_t group = groups.num_groups();
     const auto [begin, end] = groups_by_hash.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
-      if (others.of(groups.first_row[static_cast<size_t>(it->second)]) == bytes) group = it->second;
+      if (configs.of(groups.first_row[static_cast<size_t>(it->second)]) == bytes)
+        group = it->second;
     }
     if (group == groups.num_groups()) {
       groups_by_hash.emplace(hash, group);
@@ -84,8 +105,7 @@ DuplicateGroups find_duplicates(const GraphCache& graph) {
 std::vector<double> comparable_runtimes(const GraphCache& graph) {
   const auto runtimes = graph.config_runtime(), normalizers = graph.config_runtime_normalizers();
   std::vector<double> values(runtimes.begin(), runtimes.end());
-  if (graph.kind() != GraphKind::kTile) return values;
-  for (size_t row = 0; row < values.size(); ++row) {
+  for (size_t row = 0; row < normalizers.size(); ++row) {
     values[row] /= static_cast<double>(normalizers[row]);
   }
   return values;

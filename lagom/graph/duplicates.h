@@ -18,11 +18,14 @@ struct DuplicateGroups {
   int64_t num_groups() const { return static_cast<int64_t>(first_row.size()); }
   int64_t num_rows() const { return static_cast<int64_t>(group_of_row.size()); }
 };
-/// Compares all configurations, value by value. A tile without bounds is a configuration, too.
+/// Compares all configurations, value by value: config_feat or layouts, and what other tools put
+/// beside to describe a configuration, extra arrays named node_config_* and config_flags*. A tile
+/// without bounds is a configuration, too. Throws FormatError for such an array with another number
+/// of rows.
 DuplicateGroups find_duplicates(const GraphCache& graph);
 
-/// Time of each row relative to others of its graph: of tiles runtime / normaliser, since rows of
-/// one kernel come from several machines, of layouts the runtime in ns.
+/// Time of each row that may be compared with others of its graph: runtime / normaliser where there
+/// are normalisers, since rows may come from several machines or hours, else the runtime in ns.
 std::vector<double> comparable_runtimes(const GraphCache& graph);
 
 enum class MergeRule { kFirst, kMean, kMin };

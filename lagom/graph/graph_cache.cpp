@@ -11,14 +11,20 @@ namespace {
 constexpr const char* kCodes = "node_config_codes";
 constexpr const char* kLayouts = "node_config_layouts";
 
+constexpr const char* kCheckedAtOnce[] = {
+    "graph_cache",    "feature_version", "list_padding", "source",
+    "node_opcode",    "node_feat",       "edge_index",   "node_splits",
+    "config_runtime", "config_feat",     kLayouts,       "config_runtime_normalizers",
+    "node_config_ids"};
+
 }  // namespace
 
 GraphCache::GraphCache(const std::filesystem::path& path) : file_(path) {
   if (file_.find("graph_cache") == nullptr) {
     throw FormatError(file_.path(), "", "an array file, but no graph");
   }
-  for (const formats::ArrayFile::Entry& entry : file_.entries()) {
-    if (entry.name != kCodes) file_.verify(entry.name);
+  for (const char* name : kCheckedAtOnce) {
+    if (file_.find(name) != nullptr) file_.verify(name);
   }
   const auto scalar = [&](const char* name) { return file_.values<int32_t>(name, 0)[0]; };
   feature_version_ = scalar("feature_version");
@@ -37,6 +43,10 @@ GraphCache::GraphCache(const std::filesystem::path& path) : file_(path) {
       std::vector<int64_t>{num_nodes(), num_node_features(feature_version_)}) {
     throw FormatError(file_.path(), "node_feat", "does not fit nodes and feature version");
   }
+  const std::string problem = file_.shape("edge_index")[1] == 2
+                                  ? edge_problem(edge_index_, num_nodes())
+                                  : std::string("has other than 2 columns");
+  if (!problem.empty()) throw FormatError(file_.path(), "edge_index", problem);
   if (file_.find("config_runtime") != nullptr) read_measurements();
 }
 

@@ -22,8 +22,8 @@ inline constexpr std::string_view kGraphCacheEnding = ".graph";
 
 class GraphCache {
  public:
-  /// Maps the file and checks everything but the configurations against checksums. Throws
-  /// SystemError and FormatError as ArrayFile, and FormatError for a file that is no graph.
+  /// Maps the file and compares everything but configurations and extra arrays with its checksums.
+  /// Throws SystemError and FormatError as ArrayFile, and FormatError for a file that is no graph.
   explicit GraphCache(const std::filesystem::path& path);
 
   const std::string& path() const { return file_.path(); }
@@ -51,6 +51,10 @@ class GraphCache {
   int64_t num_layouts() const {
     return static_cast<int64_t>(layouts_.size()) / kLayoutConfigFeatures;
   }
+
+  /// The file with all its arrays, for those that the npz had beside TpuGraphs' own; opening does
+  /// not compare their checksums.
+  const formats::ArrayFile& arrays() const { return file_; }
 
   /// Codes of these rows: out [rows, nc]. Throws std::invalid_argument for a row that is not there
   /// and for an `out` of another size, FormatError for damaged codes.
@@ -86,20 +90,26 @@ class GraphCache {
 };
 
 /// Checks an npz (see read_measured_graph) and writes its compact form, which takes its name when
-/// it is complete. Memory: the graph's arrays up to three times, the dictionary, and 16 MB; the
-/// configurations pass by. Throws SystemError and FormatError.
+/// it is complete. Arrays that TpuGraphs does not have are taken along as they are.
+///
+/// Memory: the graph's arrays up to three times, the dictionary, one extra array's row, and 25 MB;
+/// the configurations pass by. Throws SystemError and FormatError; the latter also for an extra
+/// array with more than 4 dimensions or a name that is longer than 40 bytes or one of ours.
 void transcode_graph(const std::filesystem::path& npz, const std::filesystem::path& out);
 
 struct TranscodeReport {
   int64_t written = 0, up_to_date = 0;
+  bool was_stopped = false;
   std::vector<std::string> failures;  ///< Messages of files that were refused.
 };
+/// Hears of each file before it is begun: number from 0, how many there are, path. Stops the work
+/// by returning false.
+using TranscodeProgress = std::function<bool(size_t, size_t, const std::string&)>;
 /// Transcodes every npz below a folder to the same place below `out`, and writes `out`/index.jsonl.
 /// Files that are there already and come from equal contents are kept, so it can be stopped at any
-/// time and started again. A file that is refused does not stop the others. `progress` hears of
-/// each file before it is begun: number from 0, how many there are, path.
-TranscodeReport transcode_folder(
-    const std::filesystem::path& folder, const std::filesystem::path& out,
-    const std::function<void(size_t, size_t, const std::string&)>& progress = {});
+/// time and started again. A file that is refused does not stop the others.
+TranscodeReport transcode_folder(const std::filesystem::path& folder,
+                                 const std::filesystem::path& out,
+                                 const TranscodeProgress& progress = {});
 
 }  // namespace lagom::graph

@@ -319,6 +319,18 @@ OpGraph make_op_graph(const hlo::Module& module, const OpGraphOptions& options) 
   return graph;
 }
 
+std::string edge_problem(std::span<const int64_t> edge_index, int64_t num_nodes) {
+  for (size_t i = 0; i < edge_index.size(); i += 2) {
+    const int64_t user = edge_index[i], operand = edge_index[i + 1];
+    const bool is_inside = std::min(user, operand) >= 0 && std::max(user, operand) < num_nodes;
+    if (is_inside && user != operand) continue;
+    return "edge " + std::to_string(i / 2) + " goes from node " + std::to_string(user) + " to " +
+           (user == operand ? "itself" : std::to_string(operand)) + ", the graph has " +
+           std::to_string(num_nodes) + " nodes";
+  }
+  return "";
+}
+
 int64_t count_duplicate_edges(std::span<const int64_t> edge_index) {
   const auto edges = sorted_edges(edge_index);
   int64_t count = 0;

@@ -65,6 +65,10 @@ struct OpGraphOptions {
 /// Throws std::invalid_argument for an instruction that reads itself, and for an unknown version.
 OpGraph make_op_graph(const hlo::Module& module, const OpGraphOptions& options = {});
 
+/// What is wrong with edges between `num_nodes` nodes, in words: an end outside the graph, or a
+/// node that reads itself. Empty when nothing is.
+std::string edge_problem(std::span<const int64_t> edge_index, int64_t num_nodes);
+
 /// Edges that stand there more than once, beyond the first of each.
 int64_t count_duplicate_edges(std::span<const int64_t> edge_index);
 

@@ -36,6 +36,27 @@ void write_layouts(const NpzReader& npz, const MeasuredGraph& measured, ArrayFil
   out.add("node_config_layouts", {dictionary.size(), kLayoutConfigFeatures}, dictionary.values());
 }
 
+void write_extra(const NpzReader& npz, const std::string& name, ArrayFileWriter& out) {
+  constexpr int64_t kPieceBytes = int64_t{8} << 20;
+  const formats::NpyHeader header = npz.header(name);
+  try {
+    out.begin(name, header.element_type, header.shape);
+  } catch (const std::invalid_argument& e) {
+    throw FormatError(npz.path(), name, e.what());
+  }
+  if (header.shape.empty() || header.is_fortran_order) {
+    out.append(std::span<const char>(npz.read(name).data));
+    return;
+  }
+  NpzReader::Rows rows = npz.rows(name);
+  const int64_t row_bytes =
+      static_cast<int64_t>(header.data_bytes()) / std::max<int64_t>(rows.num_rows(), 1);
+  const int64_t rows_at_once = std::max<int64_t>(kPieceBytes / std::max<int64_t>(row_bytes, 1), 1);
+  for (int64_t row = 0; row < rows.num_rows(); row += rows_at_once) {
+    out.append(std::span<const char>(rows.next(rows_at_once).data));
+  }
+}
+
 template <typename Code>
 void write_cache(const NpzReader& npz, const MeasuredGraph& measured, const fs::path& path) {
   const OpGraph& graph = measured.graph;
@@ -63,6 +84,7 @@ void write_cache(const NpzReader& npz, const MeasuredGraph& measured, const fs::
     out.add("node_config_ids", {measured.num_config_nodes()}, measured.node_config_ids);
     write_layouts<Code>(npz, measured, out);
   }
+  for (const std::string& name : extra_arrays(npz)) write_extra(npz, name, out);
   out.finish();
 }
 
@@ -106,16 +128,18 @@ void transcode_graph(const fs::path& npz_path, const fs::path& out) {
   }
 }
 
-TranscodeReport transcode_folder(
-    const fs::path& folder, const fs::path& out,
-    const std::function<void(size_t, size_t, const std::string&)>& progress) {
+TranscodeReport transcode_folder(const fs::path& folder, const fs::path& out,
+                                 const TranscodeProgress& progress) {
   TranscodeReport report;
   std::string index;
   const std::vector<GraphFile> files = list_graphs(folder, ".npz");
   if (files.empty()) throw SystemError(folder.string() + ": there is no npz in it");
   for (size_t i = 0; i < files.size(); ++i) {
     const fs::path& source = files[i].path;
-    if (progress) progress(i, files.size(), source.string());
+    if (progress && !progress(i, files.size(), source.string())) {
+      report.was_stopped = true;
+      break;
+    }
     const fs::path relative = fs::relative(source, folder).replace_extension(kGraphCacheEnding);
     try {
       const bool is_done = is_up_to_date(NpzReader(source), out / relative);

@@ -66,7 +66,6 @@ TEST_F(UsageTest, FilesThatAreNoProgramsAreNamed) {
   using namespace std::string_literals;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {folder_.write("f.mlir", "module @jit_f attributes {} {}"), "found MLIR (StableHLO)"},
-      {folder_.write("x.npz", "PK\x03\x04 and more"), "zip archive"},
       {folder_.write("x.png", "\x89PNG\r\n\x1a\n"), "found an image"},
       {folder_.write("empty.hlo", ""), "found an empty file"},
       {folder_.write("cut.pb", truncated), "truncated"},
@@ -85,6 +84,18 @@ TEST_F(UsageTest, FilesThatAreNoProgramsAreNamed) {
     }
     EXPECT_THAT(lagom({"convert", path, folder_ / "out.hlo"}), FailsWith(expected));
   }
+}
+
+TEST_F(UsageTest, FoldersAndArchivesAreNoPrograms) {
+  const std::string npz = folder_.write("x.npz", "PK\x03\x04 and more");
+  for (const std::string command : {"run", "profile"}) {
+    EXPECT_THAT(lagom({command, folder_.path()}), FailsWith("is a directory, expected a file"));
+    EXPECT_THAT(lagom({command, npz}), FailsWith("found a zip archive (npz)"));
+  }
+  EXPECT_THAT(lagom({"convert", folder_.path(), folder_ / "out.hlo"}),
+              FailsWith("is a directory, expected a file"));
+  EXPECT_THAT(lagom({"inspect", npz}), FailsWith("has no central directory"));
+  EXPECT_THAT(lagom({"inspect", folder_ / "absent/"}), FailsWith("absent/"));
 }
 
 TEST_F(UsageTest, BrokenProgramsAreNamedByWhatIsWrong) {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "lagom/util/error.h"
 #include "tests/testing/command.h"
 #include "tests/testing/npz_arrays.h"
 
@@ -56,6 +57,20 @@ TEST(DuplicatesTest, TilesAreComparedByTheirFeatures) {
   arrays["config_feat"] =
       formats::Array::of<float>({2, kTileConfigFeatures}, std::vector<float>(48, 0));
   EXPECT_EQ(find_duplicates(cache_of(folder, arrays)).num_groups(), 1);
+}
+
+TEST(DuplicatesTest, FormsAndFlagsBesideTheLayoutsTellConfigurationsApart) {
+  const testing::TemporaryFolder folder;
+  testing::NpzArrays arrays = testing::small_layout_graph();
+  arrays["node_config_form"] = formats::Array::of<int16_t>({3, 1}, {0, 0, 0});
+  arrays["config_flags"] = formats::Array::of<int8_t>({3, 2}, {0, 1, 0, 1, 0, 1});
+  EXPECT_EQ(find_duplicates(cache_of(folder, arrays)).num_groups(), 2);
+  arrays["config_flags"] = formats::Array::of<int8_t>({3, 2}, {0, 1, 0, 1, 0, 2});
+  EXPECT_EQ(find_duplicates(cache_of(folder, arrays)).num_groups(), 3);
+  arrays["config_flags"] = formats::Array::of<int8_t>({2, 2}, {0, 1, 0, 1});
+  EXPECT_THAT(
+      [&] { find_duplicates(cache_of(folder, arrays)); },
+      ::testing::ThrowsMessage<FormatError>(HasSubstr("config_flags: does not have a row")));
 }
 
 TEST(DuplicatesTest, TileRuntimesAreRelativeToTheirNormalizers) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 
@@ -152,6 +153,72 @@ TEST_F(GraphCacheTest, DamagedFilesAreFound) {
 
   write_file(cache_, bytes.substr(0, bytes.size() / 2));
   EXPECT_THROW(GraphCache{cache_}, FormatError);
+}
+
+TEST_F(GraphCacheTest, EveryTruncationAndFlippedByteIsFound) {
+  cache_of(testing::small_layout_graph());
+  const std::string bytes = read_file(cache_);
+  const formats::ArrayFile file(cache_);
+  std::vector<bool> is_covered(bytes.size(), false);
+  std::fill_n(is_covered.begin(), 40, true);  // the header
+  uint64_t end = 64;
+  for (const auto& entry : file.entries()) {
+    std::fill_n(is_covered.begin() + static_cast<std::ptrdiff_t>(entry.offset), entry.data_bytes(),
+                true);
+    end = std::max(end, entry.offset + entry.data_bytes());
+  }
+  std::fill(is_covered.begin() + static_cast<std::ptrdiff_t>((end + 63) / 64 * 64),
+            is_covered.end(), true);  // the directory
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    if (!is_covered[at]) continue;
+    std::string flipped = bytes;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x40);
+    write_file(cache_, flipped);
+    EXPECT_THROW(GraphCache(cache_).verify(), FormatError) << at;
+  }
+  for (size_t size = 0; size < bytes.size(); size += 61) {
+    write_file(cache_, bytes.substr(0, size));
+    EXPECT_THROW(GraphCache{cache_}, FormatError) << size;
+  }
+}
+
+/// A graph whose checksums are right and whose contents are not.
+TEST_F(GraphCacheTest, ContentsThatDoNotFitAreRefused) {
+  const auto write = [&](std::vector<int64_t> edges, int64_t config_node, int64_t runtimes) {
+    formats::ArrayFileWriter out(cache_);
+    for (const char* name : {"graph_cache", "feature_version"}) out.add<int32_t>(name, {}, {1});
+    out.add<int32_t>("list_padding", {}, {0});
+    out.add<uint64_t>("source", {}, {0});
+    out.add<uint8_t>("node_opcode", {2}, {1, 1});
+    out.add("node_feat", {2, 140}, std::vector<float>(280, 0));
+    out.add<int64_t>("edge_index", {1, 2}, edges);
+    out.add<int64_t>("node_splits", {2}, {0, 2});
+    out.add("config_runtime", {runtimes}, std::vector<int64_t>(static_cast<size_t>(runtimes), 7));
+    out.add<int64_t>("node_config_ids", {1}, {config_node});
+    out.add<uint16_t>("node_config_codes", {1, 1}, {0});
+    out.add("node_config_layouts", {1, 18}, std::vector<int8_t>(18, -1));
+    out.finish();
+    return GraphCache(cache_).num_nodes();
+  };
+  EXPECT_EQ(write({1, 0}, 1, 1), 2);
+  EXPECT_THAT([&] { write({1, 2}, 1, 1); },
+              ThrowsMessage<FormatError>(HasSubstr("edge 0 goes from node 1 to 2")));
+  EXPECT_THAT([&] { write({1, 0}, 2, 1); },
+              ThrowsMessage<FormatError>(HasSubstr("node_config_ids: does not fit")));
+  EXPECT_THAT([&] { write({1, 0}, 1, 2); },
+              ThrowsMessage<FormatError>(HasSubstr("node_config_codes: does not fit")));
+}
+
+TEST_F(GraphCacheTest, ArraysThatTpuGraphsLacksAreTakenAlong) {
+  NpzArrays arrays = testing::small_layout_graph();
+  arrays["config_flags"] = Array::of<int16_t>({3, 2}, {1, 2, 3, 4, 5, 6});
+  arrays["noise_floor"] = Array::of<double>({}, {0.25});
+  const GraphCache cache = cache_of(arrays);
+  EXPECT_THAT(cache.arrays().values<int16_t>("config_flags", 2), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(cache.arrays().values<double>("noise_floor", 0), ElementsAre(0.25));
+
+  arrays["source"] = Array::of<int8_t>({}, {0});
+  EXPECT_THAT([&] { cache_of(arrays); }, ThrowsMessage<FormatError>(HasSubstr("source")));
 }
 
 TEST_F(GraphCacheTest, OtherArrayFilesAreNoGraphs) {
