@@ -59,8 +59,10 @@ MeasuredGraph read_measured_graph(const formats::NpzReader& file);
 std::vector<std::string> extra_arrays(const formats::NpzReader& file);
 
 /// Calls `visit` with the configurations of a layout graph, in order, in pieces of a few rows:
-/// int8 [rows, nc, 18]. Needs memory for one piece, of about 8 MB, only. Throws FormatError for
-/// values that are no whole numbers of -128 to 127, and what `read` of an npz throws.
+/// int8 [rows, nc, 18]. Needs memory for one piece, of about 8 MB, only; for all of a column-major
+/// array, whose rows lie scattered (NumPy writes such when asked). Throws
+/// FormatError for values that are no whole numbers of -128 to 127, and what `read` of an npz
+/// throws.
 using LayoutRowsVisitor = std::function<void(std::span<const int8_t>)>;
 void for_each_layout_rows(const formats::NpzReader& file, const LayoutRowsVisitor& visit);
 

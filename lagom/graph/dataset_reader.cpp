@@ -17,6 +17,7 @@ using formats::NpzReader;
 /// Of one piece of node_config_feat.
 constexpr int64_t kPieceBytes = int64_t{8} << 20;
 constexpr int64_t kAny = -1;
+constexpr const char* kLayouts = "node_config_feat";
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
@@ -149,7 +150,7 @@ void read_config_nodes(const CheckedReader& file, MeasuredGraph& measured) {
     }
     if (i > 0 && sorted[i] == sorted[i - 1]) file.fail("node_config_ids", node + " stands twice");
   }
-  file.header("node_config_feat",
+  file.header(kLayouts,
               {measured.num_configs(), measured.num_config_nodes(), kLayoutConfigFeatures});
 }
 
@@ -168,6 +169,17 @@ bool to_int8(const Buffer& data, std::vector<int8_t>& out) {
   return all_fit;
 }
 
+void read_int8(const NpzReader& file, const Array& piece, int64_t first_row,
+               std::vector<int8_t>& values) {
+  if (piece.element_type == PrimitiveType::kF32 && to_int8(piece.data, values)) return;
+  try {
+    values = formats::values_as<int8_t>(piece);
+  } catch (const std::invalid_argument& e) {
+    throw FormatError(file.path(), kLayouts,
+                      "rows from " + std::to_string(first_row) + ": " + e.what());
+  }
+}
+
 }  // namespace
 
 std::string_view graph_kind_name(GraphKind kind) {
@@ -179,7 +191,7 @@ MeasuredGraph read_measured_graph(const NpzReader& npz) {
   const CheckedReader file(npz);
   MeasuredGraph measured;
   read_graph(file, measured.graph);
-  const bool is_tile = file.has("config_feat"), is_layout = file.has("node_config_feat");
+  const bool is_tile = file.has("config_feat"), is_layout = file.has(kLayouts);
   if (is_tile && is_layout) file.fail("config_feat", "stands beside node_config_feat");
   if (!is_tile && !is_layout) {
     for (const char* name : {"config_runtime", "node_config_ids"}) {
@@ -222,22 +234,19 @@ std::vector<std::string> extra_arrays(const NpzReader& file) {
 }
 
 void for_each_layout_rows(const NpzReader& file, const LayoutRowsVisitor& visit) {
-  constexpr const char* kName = "node_config_feat";
-  NpzReader::Rows rows = file.rows(kName);
-  const std::vector<int64_t>& shape = rows.header().shape;
-  const int64_t row_values = shape.size() == 3 ? shape[1] * shape[2] : 0;
-  const int64_t row_bytes = row_values * number_format(rows.header().element_type).bytes;
-  const int64_t rows_at_once = std::max<int64_t>(kPieceBytes / std::max<int64_t>(row_bytes, 1), 1);
   std::vector<int8_t> values;
+  if (file.header(kLayouts).is_fortran_order) {
+    read_int8(file, file.read(kLayouts), /*first_row=*/0, values);
+    visit(values);
+    return;
+  }
+  NpzReader::Rows rows = file.rows(kLayouts);
+  const NpyHeader& header = rows.header();
+  const auto row_bytes =
+      static_cast<int64_t>(header.data_bytes()) / std::max<int64_t>(rows.num_rows(), 1);
+  const int64_t rows_at_once = std::max<int64_t>(kPieceBytes / std::max<int64_t>(row_bytes, 1), 1);
   for (int64_t row = 0; row < rows.num_rows(); row += rows_at_once) {
-    const Array piece = rows.next(rows_at_once);
-    if (piece.element_type != PrimitiveType::kF32 || !to_int8(piece.data, values)) {
-      try {
-        values = formats::values_as<int8_t>(piece);
-      } catch (const std::invalid_argument& e) {
-        throw FormatError(file.path(), kName, "rows from " + std::to_string(row) + ": " + e.what());
-      }
-    }
+    read_int8(file, rows.next(rows_at_once), row, values);
     visit(values);
   }
 }

@@ -112,7 +112,7 @@ std::string index_line(const fs::path& relative, const GraphPlace& place, const 
                                 {"layouts", cache.num_layouts()},
                                 {"has_labels", cache.has_labels()},
                                 {"source", hex64(cache.source())}}
-             .dump() +
+             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
          "\n";
 }
 

@@ -62,6 +62,9 @@ class Cache(unittest.TestCase):
             arrays[name] = arrays[name][rows]
         arrays["config_runtime"] = arrays["config_runtime"] + np.arange(300)
         np.savez_compressed(self.npz / "b.4x4.npz", **arrays)
+        # Column by column, and as integers.
+        arrays["node_config_feat"] = np.asfortranarray(arrays["node_config_feat"].astype(">i2"))
+        np.savez(self.npz / "c.4x4.npz", **arrays)
         lagom("convert", self.folder / "npz", self.folder / "out")
 
     def compact(self, path):
