@@ -90,23 +90,32 @@ TEST_F(GraphCacheTest, SampledRowsAreThoseOfTheNpzInAnyOrder) {
   }
 }
 
-TEST_F(GraphCacheTest, MoreThan65536LayoutsGetLongerCodes) {
-  constexpr int64_t kConfigs = 40000;
-  std::vector<float> layouts(kConfigs * 2 * kLayoutConfigFeatures, -1);
-  for (size_t i = 0; i < kConfigs * 2; ++i) {  // 80,000 different ones
+/// Two nodes whose configurations are all different.
+NpzArrays all_different(int64_t configs) {
+  std::vector<float> layouts(static_cast<size_t>(configs) * 2 * kLayoutConfigFeatures, -1);
+  for (size_t i = 0; i < static_cast<size_t>(configs) * 2; ++i) {
     layouts[i * kLayoutConfigFeatures] = static_cast<float>(i % 100);
     layouts[i * kLayoutConfigFeatures + 1] = static_cast<float>(i / 100 % 100);
     layouts[i * kLayoutConfigFeatures + 2] = static_cast<float>(i / 10000);
   }
-  const GraphCache cache = cache_of(with_layouts(kConfigs, layouts));
-  EXPECT_EQ(cache.num_layouts(), 80000);
-  std::vector<uint32_t> codes(2);
-  cache.read_layout_codes(std::vector<int64_t>{39999}, codes);
-  EXPECT_THAT(codes, ElementsAre(79998, 79999));
+  return with_layouts(configs, layouts);
+}
+
+TEST_F(GraphCacheTest, MoreThan65536LayoutsGetLongerCodes) {
+  for (const int64_t configs : {32768, 32769}) {
+    const GraphCache cache = cache_of(all_different(configs));
+    EXPECT_EQ(cache.num_layouts(), 2 * configs);
+    EXPECT_EQ(cache.arrays().find("node_config_codes")->element_type,
+              configs == 32768 ? PrimitiveType::kU16 : PrimitiveType::kU32);
+    std::vector<uint32_t> codes(2);
+    cache.read_layout_codes(std::vector<int64_t>{configs - 1}, codes);
+    EXPECT_THAT(codes, ElementsAre(2 * configs - 2, 2 * configs - 1));
+    EXPECT_NO_THROW(cache.verify());
+  }
+  const GraphCache cache(cache_);
   std::vector<int8_t> last(2 * kLayoutConfigFeatures);
-  cache.read_layouts(std::vector<int64_t>{39999}, last);
-  EXPECT_THAT(std::vector<int8_t>(last.begin(), last.begin() + 4), ElementsAre(98, 99, 7, -1));
-  EXPECT_NO_THROW(cache.verify());
+  cache.read_layouts(std::vector<int64_t>{32768}, last);
+  EXPECT_THAT(std::vector<int8_t>(last.begin(), last.begin() + 4), ElementsAre(36, 55, 6, -1));
 }
 
 TEST_F(GraphCacheTest, RowsPastTheEndAreRefused) {
