@@ -1,9 +1,15 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "lagom/graph/dataset_file.h"
+#include "lagom/graph/graph_cache.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
@@ -16,6 +22,7 @@ namespace fs = std::filesystem;
 struct ConvertOptions {
   std::string input, output;
   bool sort_edges = false, pad_with_minus_one = false;
+  int features = 1;
 };
 
 void note_more_modules(const ConvertOptions& options, size_t count) {
@@ -25,7 +32,9 @@ void note_more_modules(const ConvertOptions& options, size_t count) {
 }
 
 graph::OpGraphOptions graph_options(const ConvertOptions& options) {
-  return {.sort_edges = options.sort_edges, .list_padding = options.pad_with_minus_one ? -1 : 0};
+  return {.feature_version = options.features,
+          .sort_edges = options.sort_edges,
+          .list_padding = options.pad_with_minus_one ? -1 : 0};
 }
 
 /// The kernels of a tile file go into files of their own, named by their place and module.
@@ -83,7 +92,43 @@ int convert_module(const ConvertOptions& options) {
   return 0;
 }
 
+int convert_folder(const ConvertOptions& options) {
+  const bool is_terminal = ::isatty(STDERR_FILENO) != 0;
+  const auto progress = [&](size_t i, size_t count, const std::string& path) {
+    if (is_terminal) std::fprintf(stderr, "\r\x1b[K%zu/%zu %s", i + 1, count, path.c_str());
+    return !interrupted();
+  };
+  catch_interrupts();
+  const graph::TranscodeReport report =
+      graph::transcode_folder(options.input, options.output, progress);
+  if (is_terminal) std::fprintf(stderr, "\r\x1b[K");
+  for (const std::string& failure : report.failures) {
+    std::fprintf(stderr, "lagom: %s\n", failure.c_str());
+  }
+  std::printf("%s: %ld graphs written, %ld up to date, %zu refused\n", options.output.c_str(),
+              static_cast<long>(report.written), static_cast<long>(report.up_to_date),
+              report.failures.size());
+  if (report.was_stopped) {
+    std::fprintf(stderr, "lagom: stopped; the same command goes on from here\n");
+  }
+  return report.failures.empty() && !report.was_stopped ? 0 : 1;
+}
+
+bool names_a_file(const std::string& output) {
+  constexpr std::string_view kEndings[] = {".hlo", ".txt", ".pb",
+                                           ".gz",  ".npz", graph::kGraphCacheEnding};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return output.ends_with(ending); });
+}
+
 int convert(const ConvertOptions& options) {
+  if (fs::is_directory(options.input) && !names_a_file(options.output)) {
+    return convert_folder(options);
+  }
+  if (options.output.ends_with(graph::kGraphCacheEnding)) {
+    graph::transcode_graph(options.input, options.output);
+    return 0;
+  }
   return options.output.ends_with(".npz") ? convert_to_graph(options) : convert_module(options);
 }
 
@@ -96,21 +141,28 @@ void add_convert(CLI::App& app, Action& chosen) {
   command
       ->add_option("input", options->input,
                    "HLO text or proto, or TpuGraphs' TuningData or ModuleTuningData; also "
-                   "compressed with gzip")
+                   "compressed with gzip; an npz, or a folder with npz in it and below")
       ->required();
   command
       ->add_option("output", options->output,
                    "Where to write; the ending says the format: .hlo or .txt, .pb, each with .gz; "
-                   ".npz for a graph with TpuGraphs' features (and the runs, from its protos)")
+                   ".npz for a graph with TpuGraphs' features (and the runs, from its protos); "
+                   ".graph for the compact form of an npz; a folder for those of a folder")
       ->required();
   command->add_flag(
       "--sort-edges", options->sort_edges,
       "npz: edges by user and operand, as TpuGraphs' TensorFlow operations give them");
   command->add_flag("--pad-minus-one", options->pad_with_minus_one,
                     "npz: -1 instead of 0 behind the end of dimension lists in node_feat");
+  command
+      ->add_option("--features", options->features,
+                   "npz: feature set, 1 as TpuGraphs has it, 2 with dimension numbers of dots and "
+                   "gathers, operand shapes and more")
+      ->check(CLI::Range(1, graph::kMaxFeatureVersion));
   command->footer(
       "Example: lagom convert module_0001.before_optimizations.txt program.hlo.pb\n"
-      "         lagom convert program.hlo.pb program.npz");
+      "         lagom convert program.hlo.pb program.npz\n"
+      "         lagom convert npz_all/npz graphs");
   command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });
 }
 

@@ -1,17 +1,21 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/inspect_arrays.h"
+#include "cli/inspect_graphs.h"
 #include "lagom/hlo/cost_analysis.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/verifier.h"
 #include "lagom/rewrite/rule.h"
+#include "lagom/util/error.h"
 #include "lagom/util/file.h"
 
 namespace lagom::cli {
@@ -21,7 +25,7 @@ using nlohmann::ordered_json;
 
 struct InspectArguments {
   std::vector<std::string> files;
-  bool json = false, stats = false;
+  bool json = false, stats = false, audit = false;
 };
 
 /// What inspect says about one module.
@@ -157,17 +161,41 @@ void print(const std::string& path, hlo::FileKind kind, const Inspection& info) 
   }
 }
 
+/// A description of files with arrays in them and of folders; nullopt for programs.
+std::optional<ordered_json> inspect_data(const std::string& path, const InspectArguments& args) {
+  const GraphInspectOptions options{.stats = args.stats, .audit = args.audit};
+  std::error_code ec;
+  if (std::filesystem::is_directory(path, ec)) return inspect_graph_folder(path, options);
+  if (is_graph_file(path)) return inspect_graph(path, options);
+  if (is_array_file(path)) {
+    if (args.audit) {
+      throw FormatError(path, "", "--audit reads the compact form: lagom convert IN.npz OUT.graph");
+    }
+    return inspect_arrays(path, args.stats);
+  }
+  return std::nullopt;
+}
+
+void print_data(const ordered_json& inspection) {
+  if (inspection.contains("splits")) {
+    print_graph_folder(inspection);
+  } else if (inspection.contains("arrays")) {
+    print_arrays(inspection);
+  } else {
+    print_graph(inspection);
+  }
+}
+
 int inspect(const InspectArguments& args) {
   ordered_json all = ordered_json::array();
   int status = 0;
   for (const std::string& path : args.files) {
     try {
-      if (is_array_file(path)) {
-        const ordered_json arrays = inspect_arrays(path, args.stats);
+      if (const auto data = inspect_data(path, args)) {
         if (args.json) {
-          all.push_back(arrays);
+          all.push_back(*data);
         } else {
-          print_arrays(arrays);
+          print_data(*data);
         }
         continue;
       }
@@ -202,12 +230,20 @@ void add_inspect(CLI::App& app, Action& chosen) {
   auto args = std::make_shared<InspectArguments>();
   command
       ->add_option("files", args->files,
-                   "HLO texts and protos, also compressed with gzip; npy and npz arrays")
+                   "HLO texts and protos, also compressed with gzip; npy and npz arrays; compact "
+                   "graphs and folders of them")
       ->required();
   command->add_flag("--json", args->json, "Machine-readable output");
   command->add_flag("--stats", args->stats,
-                    "Also the least, largest and sum of each array's values");
-  command->footer("Example: lagom inspect module_0001.before_optimizations.txt");
+                    "Also the least, largest and sum of each array's values; of a folder, the "
+                    "statistics of the training split's columns");
+  command->add_flag(
+      "--audit", args->audit,
+      "Compact graphs: repeated configurations, the noise that they show, and what is "
+      "suspicious (drift, blocks, impossible runtimes)");
+  command->footer(
+      "Example: lagom inspect module_0001.before_optimizations.txt\n"
+      "         lagom inspect graphs/layout/xla --audit");
   command->callback([args, &chosen] { chosen = [args] { return inspect(*args); }; });
 }
 

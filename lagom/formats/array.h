@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lagom/util/buffer.h"
 #include "lagom/util/primitive_type.h"
 
 namespace lagom::formats {
@@ -12,7 +13,7 @@ namespace lagom::formats {
 struct Array {
   PrimitiveType element_type = PrimitiveType::kInvalid;
   std::vector<int64_t> shape;
-  std::string data;
+  Buffer data;
 
   int64_t num_elements() const;
 

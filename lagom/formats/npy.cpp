@@ -181,7 +181,7 @@ class HeaderParser {
   size_t at_ = 0;
 };
 
-void swap_bytes(const NpyHeader& header, std::string& values) {
+void swap_bytes(const NpyHeader& header, Buffer& values) {
   const NumberFormat& format = number_format(header.element_type);
   const auto width = static_cast<size_t>(format.is_complex() ? format.bytes / 2 : format.bytes);
   if (width == 1) return;
@@ -191,7 +191,7 @@ void swap_bytes(const NpyHeader& header, std::string& values) {
 }
 
 /// From column-major to row-major.
-std::string row_major(const NpyHeader& header, const std::string& values) {
+Buffer row_major(const NpyHeader& header, const Buffer& values) {
   const auto width = static_cast<size_t>(number_format(header.element_type).bytes);
   const size_t rank = header.shape.size();
   std::vector<size_t> strides(rank);
@@ -200,7 +200,7 @@ std::string row_major(const NpyHeader& header, const std::string& values) {
     strides[d] = stride;
     stride *= static_cast<size_t>(header.shape[d]);
   }
-  std::string result(values.size(), '\0');
+  Buffer result(values.size());
   std::vector<int64_t> at(rank, 0);
   size_t source = 0;
   for (size_t target = 0; target < result.size(); target += width) {
@@ -254,7 +254,7 @@ NpyHeader read_npy_header(std::string_view bytes, std::string_view path, std::st
   return header;
 }
 
-Array array_from_npy(const NpyHeader& header, std::string values) {
+Array array_from_npy(const NpyHeader& header, Buffer values) {
   if (header.is_big_endian) swap_bytes(header, values);
   if (header.is_fortran_order && header.shape.size() > 1) values = row_major(header, values);
   return {.element_type = header.element_type, .shape = header.shape, .data = std::move(values)};
@@ -269,7 +269,7 @@ Array read_npy(std::string_view bytes, std::string_view path, std::string_view w
                           " bytes of values, its shape and type need " +
                           std::to_string(header.data_bytes()));
   }
-  return array_from_npy(header, std::string(values));
+  return array_from_npy(header, Buffer(values.begin(), values.end()));
 }
 
 std::string npy_header(PrimitiveType element_type, const std::vector<int64_t>& shape) {
@@ -300,7 +300,7 @@ std::string npy_header(PrimitiveType element_type, const std::vector<int64_t>& s
 }
 
 std::string write_npy(const Array& array) {
-  return npy_header(array.element_type, array.shape) + array.data;
+  return npy_header(array.element_type, array.shape).append(view_of(array.data));
 }
 
 std::string_view numpy_type_name(PrimitiveType type) {

@@ -40,7 +40,7 @@ bool is_npy(std::string_view bytes);
 Array read_npy(std::string_view bytes, std::string_view path, std::string_view where = "");
 
 /// The array from the raw values behind a header: little endian, row-major.
-Array array_from_npy(const NpyHeader& header, std::string values);
+Array array_from_npy(const NpyHeader& header, Buffer values);
 
 /// An npy file, version 1.0 (2.0 where the header is too long for it). Throws std::invalid_argument
 /// for types that NumPy has not (bf16, f8, s4...).

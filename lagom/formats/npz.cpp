@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lagom/util/error.h"
+#include "lagom/util/hash.h"
 
 namespace lagom::formats {
 namespace {
@@ -51,6 +52,15 @@ bool NpzReader::contains(std::string_view name) const {
          archive_.find(name) != nullptr;
 }
 
+uint64_t NpzReader::fingerprint() const {
+  std::string text;
+  for (const ZipMember& member : archive_.members()) {
+    text +=
+        member.name + '\0' + std::to_string(member.bytes) + ' ' + std::to_string(member.crc) + '\n';
+  }
+  return hash64(text);
+}
+
 void NpzReader::fail(std::string_view name, const std::string& what) const {
   throw FormatError(path(), name, what);
 }
@@ -78,8 +88,8 @@ Array NpzReader::read(std::string_view name) const {
          "holds " + std::to_string(found.bytes - std::min(found.bytes, expected.data_offset)) +
              " bytes of values, its shape and type need " + std::to_string(expected.data_bytes()));
   }
-  std::string bytes = archive_.read(found);
-  bytes.erase(0, expected.data_offset);
+  Buffer bytes = archive_.read(found);
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(expected.data_offset));
   return array_from_npy(expected, std::move(bytes));
 }
 
@@ -103,7 +113,7 @@ NpzReader::Rows::Rows(const NpzReader& file, std::string_view name)
 Array NpzReader::Rows::next(int64_t count) {
   NpyHeader part = header_;
   part.shape[0] = std::clamp<int64_t>(num_rows() - at_, 0, std::max<int64_t>(count, 0));
-  std::string values(static_cast<size_t>(part.shape[0]) * row_bytes_, '\0');
+  Buffer values(static_cast<size_t>(part.shape[0]) * row_bytes_);
   stream_.read(values.data(), values.size());
   at_ += part.shape[0];
   return array_from_npy(part, std::move(values));

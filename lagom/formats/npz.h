@@ -24,6 +24,9 @@ class NpzReader {
   /// Names of the arrays (".npy" taken off), in the archive's order.
   std::vector<std::string> names() const;
   bool contains(std::string_view name) const;
+  /// A hash of the arrays' names, sizes and checksums as the directory has them: equal for equal
+  /// contents, without reading values.
+  uint64_t fingerprint() const;
 
   /// Type and shape, without the values. Throws FormatError when there is no such array ("member
   /// 'x' is missing; the file has a, b") or it is none; see read_npy_header.

@@ -15,6 +15,8 @@
 namespace lagom::formats {
 namespace {
 
+/// What a stream holds of the mapped file.
+constexpr size_t kPackedAtOnce = size_t{4} << 20;
 constexpr uint32_t kEndSignature = 0x06054b50, kEnd64Signature = 0x06064b50,
                    kLocator64Signature = 0x07064b50, kEntrySignature = 0x02014b50,
                    kLocalSignature = 0x04034b50;
@@ -167,9 +169,9 @@ std::string_view ZipReader::compressed(const ZipMember& member) const {
   return file.substr(begin, member.compressed_bytes);
 }
 
-std::string ZipReader::read(const ZipMember& member) const {
+Buffer ZipReader::read(const ZipMember& member) const {
   const std::string_view packed = compressed(member);
-  std::string bytes;
+  Buffer bytes;
   if (member.is_deflated) {
     const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> inflater(
         libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
@@ -180,7 +182,7 @@ std::string ZipReader::read(const ZipMember& member) const {
       fail(member.name, "its deflated bytes are damaged");
     }
   } else {
-    bytes = std::string(packed);
+    bytes.assign(packed.begin(), packed.end());
   }
   if (libdeflate_crc32(0, bytes.data(), bytes.size()) != member.crc) {
     fail(member.name, "its bytes do not have the checksum (CRC) that the archive gives");
@@ -191,7 +193,7 @@ std::string ZipReader::read(const ZipMember& member) const {
 struct ZipReader::Stream::State {
   const ZipReader& archive;
   const ZipMember& member;
-  std::string_view packed;
+  std::string_view packed, taken;
   uint64_t bytes_left;
   uint32_t crc = 0;
   z_stream stream{};
@@ -206,15 +208,21 @@ struct ZipReader::Stream::State {
     if (member.is_deflated) inflateEnd(&stream);
   }
 
+  /// The next bytes of the file; those before them are no longer needed.
+  std::string_view take(size_t count) {
+    archive.file_.release(taken);
+    taken = packed.substr(0, count);
+    packed.remove_prefix(taken.size());
+    return taken;
+  }
+
   void inflate_into(char* out, size_t count) {
     stream.next_out = reinterpret_cast<Bytef*>(out);
     stream.avail_out = static_cast<uInt>(count);
     while (stream.avail_out > 0) {
       if (stream.avail_in == 0) {
-        const size_t piece = std::min<size_t>(packed.size(), size_t{1} << 30);
         stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-        stream.avail_in = static_cast<uInt>(piece);
-        packed.remove_prefix(piece);
+        stream.avail_in = static_cast<uInt>(take(kPackedAtOnce).size());
       }
       const int status = inflate(&stream, Z_NO_FLUSH);
       const bool ended = status == Z_STREAM_END || (stream.avail_in == 0 && packed.empty());
@@ -235,12 +243,12 @@ size_t ZipReader::Stream::read(char* out, size_t count) {
   const auto wanted = static_cast<size_t>(std::min<uint64_t>(count, s.bytes_left));
   size_t done = 0;
   while (done < wanted) {
-    const size_t piece = std::min<size_t>(wanted - done, size_t{1} << 30);
+    const size_t piece =
+        std::min<size_t>(wanted - done, s.member.is_deflated ? size_t{1} << 30 : kPackedAtOnce);
     if (s.member.is_deflated) {
       s.inflate_into(out + done, piece);
     } else {
-      std::memcpy(out + done, s.packed.data(), piece);
-      s.packed.remove_prefix(piece);
+      std::memcpy(out + done, s.take(piece).data(), piece);
     }
     s.crc = libdeflate_crc32(s.crc, out + done, piece);
     done += piece;

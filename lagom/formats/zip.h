@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lagom/util/buffer.h"
 #include "lagom/util/mapped_file.h"
 
 /// Zip archives as NumPy writes them: members stored or deflated, zip64, no encryption, one volume.
@@ -34,7 +35,7 @@ class ZipReader {
   const ZipMember* find(std::string_view name) const;
 
   /// The whole member, its checksum compared. Throws FormatError naming the member.
-  std::string read(const ZipMember& member) const;
+  Buffer read(const ZipMember& member) const;
 
   /// Reads a member from its beginning in pieces, in little memory.
   class Stream {

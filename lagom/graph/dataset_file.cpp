@@ -18,11 +18,13 @@ void add_runtimes(NpzWriter& writer, const TuningTable& table) {
 void add_graph(NpzWriter& writer, const OpGraph& graph) {
   const int64_t nodes = graph.num_nodes();
   writer.add("node_opcode", Array::of<uint8_t>({nodes}, graph.node_opcode));
-  writer.add("node_feat", Array::of<float>({nodes, kNodeFeatures}, graph.node_feat));
+  writer.add("node_feat",
+             Array::of<float>({nodes, num_node_features(graph.feature_version)}, graph.node_feat));
   writer.add("edge_index", Array::of<int64_t>({graph.num_edges(), 2}, graph.edge_index));
   writer.add("node_splits", Array::of<int64_t>({1, static_cast<int64_t>(graph.node_splits.size())},
                                                graph.node_splits));
-  writer.add("feature_version", Array::of<int32_t>({}, {kFeatureVersion}));
+  writer.add("feature_version", Array::of<int32_t>({}, {graph.feature_version}));
+  writer.add("list_padding", Array::of<int32_t>({}, {graph.list_padding}));
 }
 
 void write_graph_npz(const std::filesystem::path& path, const OpGraph& graph) {

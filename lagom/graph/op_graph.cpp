@@ -1,6 +1,7 @@
 #include "lagom/graph/op_graph.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -20,14 +21,38 @@ constexpr ElementType kElementTypes[] = {
     ElementType::kF64,     ElementType::kBF16,   ElementType::kC64,  ElementType::kC128,
     ElementType::kTuple,   ElementType::kOpaque, ElementType::kToken};
 
+/// Those that v1 does not tell apart.
+constexpr ElementType kLaterElementTypes[] = {ElementType::kS4,
+                                              ElementType::kU4,
+                                              ElementType::kF8E5M2,
+                                              ElementType::kF8E4M3FN,
+                                              ElementType::kF8E4M3B11FNUZ,
+                                              ElementType::kF8E5M2FNUZ,
+                                              ElementType::kF8E4M3FNUZ,
+                                              ElementType::kS2,
+                                              ElementType::kU2,
+                                              ElementType::kF8E4M3,
+                                              ElementType::kF8E3M4,
+                                              ElementType::kS1,
+                                              ElementType::kU1,
+                                              ElementType::kF4E2M1FN,
+                                              ElementType::kF8E8M0FNU,
+                                              ElementType::kBuffer};
+
 /// Receives features in order. One implementation stores values, the other names.
 class ValueSink {
  public:
   ValueSink(float* out, int list_padding) : out_(out), padding_(list_padding) {}
 
+  /// Names that are put together are so only where they are wanted.
+  static std::string_view label(std::string_view, std::string_view) { return {}; }
   void scalar(std::string_view, int64_t value) { *out_++ = static_cast<float>(value); }
   void list(std::string_view, const Dims& values, size_t length) {
     for (size_t i = 0; i < length; ++i) *out_++ = static_cast<float>(at(values, i, padding_));
+  }
+  /// A list of v2: -1 behind the end.
+  void numbers(std::string_view, const Dims& values, size_t length) {
+    for (size_t i = 0; i < length; ++i) *out_++ = static_cast<float>(at(values, i, -1));
   }
   /// With sum and product of all, the product of none being `empty_product`.
   void aggregated(std::string_view, const Dims& values, size_t length, int64_t empty_product = 1) {
@@ -54,8 +79,12 @@ class NameSink {
  public:
   std::vector<std::string> names;
 
+  static std::string label(std::string_view prefix, std::string_view rest) {
+    return std::string(prefix).append(rest);
+  }
   void scalar(std::string_view name, int64_t) { names.emplace_back(name); }
   void list(std::string_view name, const Dims&, size_t length) { places(name, length); }
+  void numbers(std::string_view name, const Dims&, size_t length) { places(name, length); }
   void aggregated(std::string_view name, const Dims&, size_t length, int64_t = 1) {
     places(name, length);
     names.push_back(std::string(name) + "_sum");
@@ -115,7 +144,7 @@ void emit_node(Sink& sink, const Instruction& i, bool is_root) {
   sink.scalar("is_root", is_root);
   sink.scalar("element_size_in_bits", 0);
   for (const ElementType type : kElementTypes) {
-    sink.scalar("element_type_" + std::string(hlo::element_type_name(type)),
+    sink.scalar(sink.label("element_type_", hlo::element_type_name(type)),
                 i.shape.element_type == type);
   }
   sink.aggregated("shape_dimensions", i.shape.dimensions, kFeatureRank);
@@ -137,6 +166,71 @@ void emit_node(Sink& sink, const Instruction& i, bool is_root) {
   sink.scalar("is_stable", i.rare().is_stable);
   sink.list("layout_minor_to_major", i.shape.layout ? i.shape.layout->minor_to_major : Dims(),
             kFeatureRank);
+}
+
+const Dims kNone;
+
+template <typename Sink>
+void emit_dimension_numbers(Sink& sink, const hlo::Attributes& a) {
+  static const hlo::DotDims kNoDot;
+  static const hlo::GatherDims kNoGather;
+  static const hlo::ScatterDims kNoScatter;
+  constexpr size_t kNumbers = 4;
+  const hlo::DotDims& dot = a.dot ? *a.dot : kNoDot;
+  sink.numbers("dot_lhs_contracting", dot.lhs_contracting, kNumbers);
+  sink.numbers("dot_rhs_contracting", dot.rhs_contracting, kNumbers);
+  sink.numbers("dot_lhs_batch", dot.lhs_batch, kNumbers);
+  sink.numbers("dot_rhs_batch", dot.rhs_batch, kNumbers);
+  const hlo::GatherDims& gather = a.gather ? *a.gather : kNoGather;
+  sink.numbers("gather_offset", gather.offset_dims, kNumbers);
+  sink.numbers("gather_collapsed_slice", gather.collapsed_slice_dims, kNumbers);
+  sink.numbers("gather_start_index_map", gather.start_index_map, kNumbers);
+  sink.numbers("gather_operand_batching", gather.operand_batching_dims, kNumbers);
+  sink.numbers("gather_start_indices_batching", gather.start_indices_batching_dims, kNumbers);
+  sink.numbers("gather_slice_sizes", gather.slice_sizes, kFeatureRank);
+  sink.scalar("gather_index_vector", a.gather ? gather.index_vector_dim : -1);
+  const hlo::ScatterDims& scatter = a.scatter ? *a.scatter : kNoScatter;
+  sink.numbers("scatter_update_window", scatter.update_window_dims, kNumbers);
+  sink.numbers("scatter_inserted_window", scatter.inserted_window_dims, kNumbers);
+  sink.numbers("scatter_to_operand", scatter.scatter_dims_to_operand_dims, kNumbers);
+  sink.numbers("scatter_input_batching", scatter.input_batching_dims, kNumbers);
+  sink.numbers("scatter_indices_batching", scatter.scatter_indices_batching_dims, kNumbers);
+  sink.scalar("scatter_index_vector", a.scatter ? scatter.index_vector_dim : -1);
+  sink.numbers("convolution_output_spatial", a.convolution ? a.convolution->output_spatial : kNone,
+               kNumbers);
+}
+
+/// Absent operands, and lists of those that are no arrays, read -1.
+template <typename Sink>
+void emit_operand(Sink& sink, std::string_view operand, const hlo::Shape* shape) {
+  const bool has_layout = shape != nullptr && shape->layout;
+  sink.numbers(sink.label(operand, "_dimensions"), shape ? shape->dimensions : kNone, kFeatureRank);
+  sink.scalar(sink.label(operand, "_elements"), shape ? shape->num_elements() : -1);
+  sink.scalar(sink.label(operand, "_element_bits"),
+              shape ? hlo::element_bits(shape->element_type) : -1);
+  sink.numbers(sink.label(operand, "_layout"), has_layout ? shape->layout->minor_to_major : kNone,
+               kFeatureRank);
+  sink.scalar(sink.label(operand, "_memory_space"), has_layout ? shape->layout->memory_space : -1);
+}
+
+/// What v2 has after the features of v1.
+template <typename Sink>
+void emit_node_v2(Sink& sink, const Instruction& i) {
+  for (const ElementType type : kLaterElementTypes) {
+    sink.scalar(sink.label("element_type_", hlo::element_type_name(type)),
+                i.shape.element_type == type);
+  }
+  sink.scalar("element_bits", hlo::element_bits(i.shape.element_type));
+  sink.scalar("is_dynamic", i.shape.is_dynamic());
+  sink.scalar("memory_space", i.shape.layout ? i.shape.layout->memory_space : -1);
+  emit_dimension_numbers(sink, i.attributes);
+  sink.scalar("indices_are_sorted", i.rare().indices_are_sorted);
+  sink.scalar("unique_indices", i.rare().unique_indices);
+  sink.scalar("num_operands", static_cast<int64_t>(i.operands.size()));
+  constexpr std::string_view kOperands[] = {"operand_0", "operand_1", "operand_2"};
+  for (size_t k = 0; k < std::size(kOperands); ++k) {
+    emit_operand(sink, kOperands[k], k < i.operands.size() ? &i.operands[k]->shape : nullptr);
+  }
 }
 
 template <typename Sink>
@@ -171,23 +265,38 @@ void add_edges(const Instruction& user, int64_t number,
   for (const hlo::Computation* called : user.called) add(called->root());
 }
 
-void sort_edges(std::vector<int64_t>& edge_index) {
+std::vector<std::pair<int64_t, int64_t>> sorted_edges(std::span<const int64_t> edge_index) {
   std::vector<std::pair<int64_t, int64_t>> edges;
   for (size_t i = 0; i < edge_index.size(); i += 2) {
     edges.emplace_back(edge_index[i], edge_index[i + 1]);
   }
   std::sort(edges.begin(), edges.end());
+  return edges;
+}
+
+void sort_edges(std::vector<int64_t>& edge_index) {
+  const auto edges = sorted_edges(edge_index);
   edge_index.clear();
   for (const auto& [user, operand] : edges) edge_index.insert(edge_index.end(), {user, operand});
 }
 
 }  // namespace
 
+int64_t num_node_features(int feature_version) {
+  if (feature_version < 1 || feature_version > kMaxFeatureVersion) {
+    throw std::invalid_argument("feature version " + std::to_string(feature_version) +
+                                ", expected 1 to " + std::to_string(kMaxFeatureVersion));
+  }
+  return feature_version == 1 ? kNodeFeatures : kNodeFeaturesV2;
+}
+
 OpGraph make_op_graph(const hlo::Module& module, const OpGraphOptions& options) {
-  OpGraph graph;
+  const int version = options.feature_version;
+  const int64_t width = num_node_features(version);
+  OpGraph graph{.feature_version = version, .list_padding = options.list_padding};
   const size_t count = module.num_instructions();
   graph.node_opcode.reserve(count);
-  graph.node_feat.resize(count * kNodeFeatures);
+  graph.node_feat.resize(count * static_cast<size_t>(width));
   graph.node_splits.push_back(0);
   std::unordered_map<const Instruction*, int64_t> numbers;
   numbers.reserve(count);
@@ -195,9 +304,10 @@ OpGraph make_op_graph(const hlo::Module& module, const OpGraphOptions& options) 
     for (const auto& i : computation->instructions()) {
       const int64_t number = graph.num_nodes();
       numbers[i.get()] = number;
-      graph.node_opcode.push_back(opcode_number(i->opcode));
-      ValueSink sink(graph.node_feat.data() + number * kNodeFeatures, options.list_padding);
+      graph.node_opcode.push_back(opcode_number(i->opcode, version));
+      ValueSink sink(graph.node_feat.data() + number * width, options.list_padding);
       emit_node(sink, *i, i.get() == computation->root());
+      if (version > 1) emit_node_v2(sink, *i);
       add_edges(*i, number, numbers, graph.edge_index);
     }
     if (starts_a_split(computation->name())) graph.node_splits.push_back(graph.num_nodes());
@@ -209,13 +319,37 @@ OpGraph make_op_graph(const hlo::Module& module, const OpGraphOptions& options) 
   return graph;
 }
 
-const std::vector<std::string>& node_feature_names() {
-  static const std::vector<std::string> kNames = [] {
+std::string edge_problem(std::span<const int64_t> edge_index, int64_t num_nodes) {
+  for (size_t i = 0; i < edge_index.size(); i += 2) {
+    const int64_t user = edge_index[i], operand = edge_index[i + 1];
+    const bool is_inside = std::min(user, operand) >= 0 && std::max(user, operand) < num_nodes;
+    if (is_inside && user != operand) continue;
+    return "edge " + std::to_string(i / 2) + " goes from node " + std::to_string(user) + " to " +
+           (user == operand ? "itself" : std::to_string(operand)) + ", the graph has " +
+           std::to_string(num_nodes) + " nodes";
+  }
+  return "";
+}
+
+int64_t count_duplicate_edges(std::span<const int64_t> edge_index) {
+  const auto edges = sorted_edges(edge_index);
+  int64_t count = 0;
+  for (size_t i = 1; i < edges.size(); ++i) count += edges[i] == edges[i - 1];
+  return count;
+}
+
+const std::vector<std::string>& node_feature_names(int feature_version) {
+  static const auto kOfVersion = [] {
+    std::array<std::vector<std::string>, kMaxFeatureVersion> names;
     NameSink sink;
     emit_node(sink, Instruction(), false);
-    return sink.names;
+    names[0] = sink.names;
+    emit_node_v2(sink, Instruction());
+    names[1] = std::move(sink.names);
+    return names;
   }();
-  return kNames;
+  num_node_features(feature_version);
+  return kOfVersion[static_cast<size_t>(feature_version - 1)];
 }
 
 std::array<float, kTileConfigFeatures> tile_config_features(const TileConfig& config) {

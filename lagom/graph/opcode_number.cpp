@@ -1,4 +1,5 @@
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "lagom/graph/op_graph.h"
@@ -131,18 +132,35 @@ constexpr std::string_view kNames[] = {
 };
 static_assert(std::size(kNames) == 120);
 
+// What XLA got later, in the order of our numbers from kFirstExtendedOpcode: append only.
+constexpr std::string_view kExtendedNames[] = {
+    "acos",       "acosh", "asin",
+    "asinh",      "atanh", "collective-broadcast",
+    "cosh",       "erf",   "ragged-all-to-all",
+    "ragged-dot", "scan",  "sinh",
+    "topk",
+};
+
+using Numbers = std::array<uint8_t, 256>;
+
+void add(Numbers& numbers, std::span<const std::string_view> names, int first) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto known = hlo::opcode_from_name(names[i]);
+    if (known)
+      numbers[static_cast<size_t>(*known)] = static_cast<uint8_t>(first + static_cast<int>(i));
+  }
+}
+
 }  // namespace
 
-uint8_t opcode_number(hlo::Opcode opcode) {
-  static const auto kNumbers = [] {
-    std::array<uint8_t, 256> numbers{};
-    for (size_t i = 0; i < std::size(kNames); ++i) {
-      const auto known = hlo::opcode_from_name(kNames[i]);
-      if (known) numbers[static_cast<size_t>(*known)] = static_cast<uint8_t>(i + 1);
-    }
+uint8_t opcode_number(hlo::Opcode opcode, int feature_version) {
+  static const auto kOfVersion = [] {
+    std::array<Numbers, kMaxFeatureVersion> numbers{};
+    for (Numbers& version : numbers) add(version, kNames, 1);
+    add(numbers[1], kExtendedNames, kFirstExtendedOpcode);
     return numbers;
   }();
-  return kNumbers[static_cast<size_t>(opcode)];
+  return kOfVersion.at(static_cast<size_t>(feature_version - 1))[static_cast<size_t>(opcode)];
 }
 
 }  // namespace lagom::graph

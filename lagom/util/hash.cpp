@@ -1,5 +1,7 @@
 #include "lagom/util/hash.h"
 
+#include <libdeflate.h>
+
 namespace lagom {
 
 uint64_t hash64(std::string_view bytes) {
@@ -8,6 +10,10 @@ uint64_t hash64(std::string_view bytes) {
   h ^= h >> 33;
   h *= 0xff51afd7ed558ccdu;
   return h ^ (h >> 33);
+}
+
+uint32_t crc32(std::string_view bytes, uint32_t before) {
+  return libdeflate_crc32(before, bytes.data(), bytes.size());
 }
 
 std::string hex64(uint64_t value) {

@@ -36,6 +36,14 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (problem != nullptr) throw SystemError(path.string() + ": " + problem);
 }
 
+void MappedFile::release(std::string_view part) const {
+  if (part.empty()) return;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = (static_cast<size_t>(part.data() - data_) + page - 1) / page * page;
+  const size_t end = (static_cast<size_t>(part.data() - data_) + part.size()) / page * page;
+  if (begin < end) ::madvise(const_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
 }

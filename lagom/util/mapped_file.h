@@ -15,6 +15,8 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::string_view bytes() const { return {data_, size_}; }
+  /// Gives back the memory of whole pages in this part of `bytes`; they are paged in anew if used.
+  void release(std::string_view part) const;
 
  private:
   const char* data_ = nullptr;

@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "tests/cli/cli_fixture.h"
 
 namespace lagom::cli {
@@ -48,7 +50,7 @@ TEST_F(UsageTest, BadUsageExitsWithTwo) {
 
 TEST_F(UsageTest, AFolderIsRefusedWhereOneFileIsExpected) {
   const std::string folder = folder_.path().string();
-  for (const std::string command : {"inspect", "run", "profile"}) {
+  for (const std::string command : {"run", "profile"}) {
     EXPECT_THAT(lagom({command, folder}), FailsWith("is a directory, expected a file")) << command;
   }
   EXPECT_THAT(lagom({"convert", folder, folder_ / "out.hlo"}),
@@ -66,7 +68,6 @@ TEST_F(UsageTest, FilesThatAreNoProgramsAreNamed) {
   using namespace std::string_literals;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {folder_.write("f.mlir", "module @jit_f attributes {} {}"), "found MLIR (StableHLO)"},
-      {folder_.write("x.npz", "PK\x03\x04 and more"), "zip archive"},
       {folder_.write("x.png", "\x89PNG\r\n\x1a\n"), "found an image"},
       {folder_.write("empty.hlo", ""), "found an empty file"},
       {folder_.write("cut.pb", truncated), "truncated"},
@@ -85,6 +86,17 @@ TEST_F(UsageTest, FilesThatAreNoProgramsAreNamed) {
     }
     EXPECT_THAT(lagom({"convert", path, folder_ / "out.hlo"}), FailsWith(expected));
   }
+}
+
+TEST_F(UsageTest, ArchivesAndFoldersWithoutGraphsAreNamed) {
+  const std::string npz = folder_.write("x.npz", "PK\x03\x04 and more");
+  for (const std::string command : {"run", "profile"}) {
+    EXPECT_THAT(lagom({command, npz}), FailsWith("found a zip archive (npz)"));
+  }
+  EXPECT_THAT(lagom({"inspect", npz}), FailsWith("has no central directory"));
+  EXPECT_THAT(lagom({"inspect", folder_ / "absent/"}), FailsWith("absent/"));
+  std::filesystem::remove(npz);
+  EXPECT_THAT(lagom({"inspect", folder_.path()}), FailsWith("no .graph and no .npz files in it"));
 }
 
 TEST_F(UsageTest, BrokenProgramsAreNamedByWhatIsWrong) {

@@ -40,7 +40,7 @@ TEST(NpyTest, ReadsEveryVersionAndOrderOfKeys) {
         npy("{'shape': (2, 3), 'fortran_order': False, 'descr': '|i1'}", values, major), "f");
     EXPECT_EQ(array.element_type, PrimitiveType::kS8);
     EXPECT_THAT(array.shape, ElementsAre(2, 3));
-    EXPECT_EQ(array.data, values);
+    EXPECT_EQ(view_of(array.data), values);
   }
 }
 
@@ -49,7 +49,7 @@ TEST(NpyTest, ReadsColumnMajorArrays) {
   const Array array = read_npy(
       npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", "\x01\x04\x02\x05\x03\x06"),
       "f");
-  EXPECT_EQ(array.data, "\x01\x02\x03\x04\x05\x06");
+  EXPECT_EQ(view_of(array.data), "\x01\x02\x03\x04\x05\x06");
 }
 
 TEST(NpyTest, ReadsBigEndianValues) {

@@ -22,10 +22,25 @@ OpGraph sample(const OpGraphOptions& options = {}) {
 }
 
 float feature(const OpGraph& graph, int64_t node, const std::string& name) {
-  const auto& names = node_feature_names();
+  const auto& names = node_feature_names(graph.feature_version);
   const auto it = std::find(names.begin(), names.end(), name);
   EXPECT_NE(it, names.end()) << name;
-  return graph.node_feat[static_cast<size_t>(node * kNodeFeatures + (it - names.begin()))];
+  const auto width = static_cast<int64_t>(names.size());
+  return graph.node_feat[static_cast<size_t>(node * width + (it - names.begin()))];
+}
+
+/// The places NAME_0, NAME_1, ...
+std::vector<float> features(const OpGraph& graph, int64_t node, const std::string& name,
+                            int places) {
+  std::vector<float> values;
+  for (int i = 0; i < places; ++i) {
+    values.push_back(feature(graph, node, name + "_" + std::to_string(i)));
+  }
+  return values;
+}
+
+OpGraph v2_of(const std::string& entry) {
+  return make_op_graph(hlo::read_hlo_text("HloModule m\n" + entry, "t"), {.feature_version = 2});
 }
 
 /// The features of a node that are not 0.
@@ -147,6 +162,89 @@ ENTRY e { x = f32[4]{0} parameter(0)
   EXPECT_THAT(graph.node_splits, ElementsAre(0, 7));
 }
 
+TEST(FeaturesV2Test, BeginWithV1) {
+  const OpGraph one = sample(), two = sample({.feature_version = 2});
+  ASSERT_EQ(two.node_feat.size(), static_cast<size_t>(two.num_nodes() * kNodeFeaturesV2));
+  EXPECT_EQ(two.feature_version, 2);
+  EXPECT_EQ(two.node_opcode, one.node_opcode);  // it has no later opcodes
+  EXPECT_EQ(two.edge_index, one.edge_index);
+  for (int64_t node = 0; node < one.num_nodes(); ++node) {
+    const auto row = two.node_feat.begin() + node * kNodeFeaturesV2;
+    ASSERT_TRUE(std::equal(row, row + kNodeFeatures, one.node_feat.begin() + node * kNodeFeatures))
+        << node;
+  }
+}
+
+TEST(FeaturesV2Test, Dot) {
+  const OpGraph graph = v2_of(R"(ENTRY e { a = bf16[8,32,64]{2,1,0} parameter(0)
+  b = bf16[8,64,16]{1,2,0:S(1)} parameter(1)
+  ROOT d = f32[8,32,16]{2,1,0} dot(a, b), lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1} })");
+  EXPECT_THAT(features(graph, 2, "dot_lhs_contracting", 4), ElementsAre(2, -1, -1, -1));
+  EXPECT_THAT(features(graph, 2, "dot_rhs_contracting", 4), ElementsAre(1, -1, -1, -1));
+  EXPECT_THAT(features(graph, 2, "dot_lhs_batch", 4), ElementsAre(0, -1, -1, -1));
+  EXPECT_THAT(features(graph, 2, "dot_rhs_batch", 4), ElementsAre(0, -1, -1, -1));
+  EXPECT_EQ(feature(graph, 2, "num_operands"), 2);
+  EXPECT_EQ(feature(graph, 2, "element_bits"), 32);
+  EXPECT_THAT(features(graph, 2, "operand_0_dimensions", 6), ElementsAre(8, 32, 64, -1, -1, -1));
+  EXPECT_EQ(feature(graph, 2, "operand_0_elements"), 8 * 32 * 64);
+  EXPECT_EQ(feature(graph, 2, "operand_0_element_bits"), 16);
+  EXPECT_EQ(feature(graph, 2, "operand_0_memory_space"), 0);
+  EXPECT_THAT(features(graph, 2, "operand_1_dimensions", 6), ElementsAre(8, 64, 16, -1, -1, -1));
+  EXPECT_THAT(features(graph, 2, "operand_1_layout", 6), ElementsAre(1, 2, 0, -1, -1, -1));
+  EXPECT_EQ(feature(graph, 2, "operand_1_memory_space"), 1);
+  EXPECT_EQ(feature(graph, 1, "memory_space"), 1);
+  EXPECT_EQ(feature(graph, 2, "operand_2_elements"), -1);
+  // A parameter has nothing of this.
+  EXPECT_THAT(features(graph, 0, "dot_lhs_contracting", 4), ElementsAre(-1, -1, -1, -1));
+  EXPECT_EQ(feature(graph, 0, "num_operands"), 0);
+}
+
+TEST(FeaturesV2Test, GatherAndScatter) {
+  const OpGraph graph = v2_of(R"(add { p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q) }
+ENTRY e { x = f32[10,20]{1,0} parameter(0)
+  i = s32[5,1]{1,0} parameter(1)
+  g = f32[5,20]{1,0} gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,20}, indices_are_sorted=true
+  ROOT r = f32[10,20]{1,0} scatter(x, i, g), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, unique_indices=true, to_apply=add })");
+  constexpr int64_t kGather = 5, kScatter = 6;
+  EXPECT_THAT(features(graph, kGather, "gather_offset", 4), ElementsAre(1, -1, -1, -1));
+  EXPECT_THAT(features(graph, kGather, "gather_collapsed_slice", 4), ElementsAre(0, -1, -1, -1));
+  EXPECT_THAT(features(graph, kGather, "gather_start_index_map", 4), ElementsAre(0, -1, -1, -1));
+  EXPECT_THAT(features(graph, kGather, "gather_slice_sizes", 6),
+              ElementsAre(1, 20, -1, -1, -1, -1));
+  EXPECT_EQ(feature(graph, kGather, "gather_index_vector"), 1);
+  EXPECT_EQ(feature(graph, kGather, "indices_are_sorted"), 1);
+  EXPECT_EQ(feature(graph, kGather, "scatter_index_vector"), -1);
+  EXPECT_THAT(features(graph, kScatter, "scatter_update_window", 4), ElementsAre(1, -1, -1, -1));
+  EXPECT_THAT(features(graph, kScatter, "scatter_inserted_window", 4), ElementsAre(0, -1, -1, -1));
+  EXPECT_THAT(features(graph, kScatter, "scatter_to_operand", 4), ElementsAre(0, -1, -1, -1));
+  EXPECT_EQ(feature(graph, kScatter, "scatter_index_vector"), 1);
+  EXPECT_EQ(feature(graph, kScatter, "unique_indices"), 1);
+  EXPECT_EQ(feature(graph, kScatter, "gather_index_vector"), -1);
+  EXPECT_THAT(features(graph, kScatter, "operand_2_dimensions", 6),
+              ElementsAre(5, 20, -1, -1, -1, -1));
+}
+
+TEST(FeaturesV2Test, LaterElementTypesOpcodesAndDynamicShapes) {
+  const OpGraph graph = v2_of(R"(ENTRY e { x = f8e4m3fn[<=16]{0} parameter(0)
+  ROOT a = f8e4m3fn[<=16]{0} acos(x) })");
+  EXPECT_EQ(feature(graph, 1, "element_type_f8e4m3fn"), 1);
+  EXPECT_EQ(feature(graph, 1, "element_type_f8e5m2"), 0);
+  EXPECT_EQ(feature(graph, 1, "element_bits"), 8);
+  EXPECT_EQ(feature(graph, 1, "is_dynamic"), 1);
+  EXPECT_THAT(graph.node_opcode, ElementsAre(63, kFirstExtendedOpcode));
+}
+
+TEST(FeaturesV2Test, UnknownVersionsAreRefused) {
+  const hlo::Module module =
+      hlo::read_hlo_text("HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }", "t");
+  for (const int version : {0, 3}) {
+    EXPECT_THROW(make_op_graph(module, {.feature_version = version}), std::invalid_argument);
+    EXPECT_THROW(node_feature_names(version), std::invalid_argument);
+  }
+}
+
 TEST(OpcodeNumberTest, IsTheDataSets) {
   using hlo::Opcode;
   EXPECT_EQ(opcode_number(Opcode::kAbs), 1);
@@ -160,12 +258,37 @@ TEST(OpcodeNumberTest, IsTheDataSets) {
   EXPECT_EQ(opcode_number(Opcode::kTopK), 0);  // came later
 }
 
+// Files and models hold these numbers: they never change.
+TEST(OpcodeNumberTest, LaterOpcodesHaveNumbersInV2) {
+  using hlo::Opcode;
+  const std::vector<Opcode> later = {
+      Opcode::kAcos,      Opcode::kAcosh, Opcode::kAsin,
+      Opcode::kAsinh,     Opcode::kAtanh, Opcode::kCollectiveBroadcast,
+      Opcode::kCosh,      Opcode::kErf,   Opcode::kRaggedAllToAll,
+      Opcode::kRaggedDot, Opcode::kScan,  Opcode::kSinh,
+      Opcode::kTopK};
+  for (size_t i = 0; i < later.size(); ++i) {
+    EXPECT_EQ(opcode_number(later[i], 2), 192 + static_cast<int>(i));
+  }
+  EXPECT_EQ(opcode_number(Opcode::kTan, 2), 120);
+}
+
+TEST(OpcodeNumberTest, EveryOpcodeHasItsOwnInV2) {
+  std::set<uint8_t> numbers;
+  for (int opcode = 0; opcode <= static_cast<int>(hlo::Opcode::kXor); ++opcode) {
+    const uint8_t number = opcode_number(static_cast<hlo::Opcode>(opcode), 2);
+    EXPECT_NE(number, 0) << hlo::opcode_name(static_cast<hlo::Opcode>(opcode));
+    EXPECT_TRUE(numbers.insert(number).second) << static_cast<int>(number);
+  }
+}
+
 TEST(FeatureNamesTest, OnePerColumnAndAllDifferent) {
   const auto check = [](const std::vector<std::string>& names, int64_t count) {
     EXPECT_EQ(static_cast<int64_t>(names.size()), count);
     EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   };
   check(node_feature_names(), kNodeFeatures);
+  check(node_feature_names(2), kNodeFeaturesV2);
   check(tile_config_feature_names(), kTileConfigFeatures);
   check(layout_config_feature_names(), kLayoutConfigFeatures);
   EXPECT_EQ(node_feature_names()[15], "element_type_bf16");

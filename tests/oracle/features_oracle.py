@@ -43,8 +43,15 @@ class Features(unittest.TestCase):
                     "config_runtime_normalizers": ("int64", (112,)),
                     "node_config_ids": ("int64", (62,)),
                     "node_config_feat": ("float32", (112, 62, 18)),
-                    "feature_version": ("int32", ())}
+                    "feature_version": ("int32", ()), "list_padding": ("int32", ())}
         self.assertEqual({n: (a.dtype.name, a.shape) for n, a in arrays.items()}, expected)
+
+    def test_second_feature_set_begins_with_the_first(self):
+        first = convert("module_tuning_data_layout.pb")["out"]
+        second = convert("module_tuning_data_layout.pb", "--features", "2")["out"]
+        self.assertEqual(second["feature_version"], 2)
+        self.assertEqual(second["node_feat"].shape, (3163, 275))
+        np.testing.assert_array_equal(second["node_feat"][:, :140], first["node_feat"])
 
     def test_tile_sample(self):
         files = convert("op_tuning_data.pb")
