@@ -2,43 +2,22 @@
 
 #include <algorithm>
 #include <map>
-#include <protozero/pbf_reader.hpp>
 #include <string>
 
+#include "lagom/formats/wire.h"
 #include "lagom/hlo/proto_reader.h"
 #include "lagom/util/error.h"
 
 namespace lagom::graph {
 namespace {
 
+using formats::first_field;
+using formats::open_message;
+using formats::read_integer;
+using formats::read_integers;
+using formats::read_view;
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
-
-/// protozero asserts what files must be checked for: a field of another kind ends up here.
-[[noreturn]] void fail_kind(const pbf_reader& reader, const char* expected) {
-  throw FormatError("", "",
-                    "field " + std::to_string(reader.tag()) + " is no " + std::string(expected));
-}
-
-pbf_reader message(pbf_reader& reader) {
-  if (reader.wire_type() != pbf_wire_type::length_delimited) fail_kind(reader, "message");
-  const auto view = reader.get_view();
-  return pbf_reader(view.data(), view.size());
-}
-
-int64_t integer(pbf_reader& reader) {
-  if (reader.wire_type() != pbf_wire_type::varint) fail_kind(reader, "integer");
-  return reader.get_int64();
-}
-
-/// Appends a repeated integer field, packed or not.
-void integers(pbf_reader& reader, std::vector<int64_t>& values) {
-  if (reader.wire_type() == pbf_wire_type::length_delimited) {
-    for (const int64_t value : reader.get_packed_int64()) values.push_back(value);
-  } else {
-    values.push_back(integer(reader));
-  }
-}
 
 /// Calls `visit(reader)` at each field; fields that it returns false for are skipped.
 template <typename Visitor>
@@ -53,13 +32,13 @@ TileConfig read_tile(pbf_reader reader) {
   for_each_field(reader, [&](pbf_reader& field) {
     switch (field.tag()) {
       case 1:
-        integers(field, tile.kernel_bounds);
+        read_integers(field, tile.kernel_bounds);
         return true;
       case 2:
-        integers(field, tile.output_bounds);
+        read_integers(field, tile.output_bounds);
         return true;
       case 3:
-        integers(field, tile.input_bounds);
+        read_integers(field, tile.input_bounds);
         return true;
       default:
         return false;
@@ -73,9 +52,9 @@ NodeLayouts read_node(pbf_reader reader) {
   for_each_field(reader, [&](pbf_reader& field) {
     if (field.tag() != 1) return false;
     std::vector<int64_t> dims;
-    for_each_field(message(field), [&](pbf_reader& tensor) {
+    for_each_field(open_message(field), [&](pbf_reader& tensor) {
       if (tensor.tag() != 1) return false;
-      integers(tensor, dims);
+      read_integers(tensor, dims);
       return true;
     });
     layouts.push_back(std::move(dims));
@@ -88,7 +67,7 @@ std::vector<NodeLayouts> read_layouts(pbf_reader reader) {
   std::vector<NodeLayouts> nodes;
   for_each_field(reader, [&](pbf_reader& field) {
     if (field.tag() != 1) return false;
-    nodes.push_back(read_node(message(field)));
+    nodes.push_back(read_node(open_message(field)));
     return true;
   });
   return nodes;
@@ -99,33 +78,33 @@ TuningRun read_run(pbf_reader reader) {
   for_each_field(reader, [&](pbf_reader& field) {
     switch (field.tag()) {
       case 1:  // HloOpConfig
-        for_each_field(message(field), [&](pbf_reader& config) {
+        for_each_field(open_message(field), [&](pbf_reader& config) {
           if (config.tag() != 1) return false;
-          run.tile = read_tile(message(config));
+          run.tile = read_tile(open_message(config));
           return true;
         });
         return true;
       case 2:  // HloModuleConfig
         if (!run.layouts) run.layouts.emplace();
-        for_each_field(message(field), [&](pbf_reader& config) {
+        for_each_field(open_message(field), [&](pbf_reader& config) {
           if (config.tag() != 1) return false;
-          run.layouts = read_layouts(message(config));
+          run.layouts = read_layouts(open_message(config));
           return true;
         });
         return true;
       case 3:
-        run.is_error = integer(field) != 0;
+        run.is_error = read_integer(field) != 0;
         return true;
       case 4:  // ExecutionProfile
         run.runtime_ns = 0;
-        for_each_field(message(field), [&](pbf_reader& profile) {
+        for_each_field(open_message(field), [&](pbf_reader& profile) {
           if (profile.tag() != 4) return false;
-          run.runtime_ns = integer(profile);
+          run.runtime_ns = read_integer(profile);
           return true;
         });
         return true;
       case 5:
-        run.is_default = integer(field) != 0;
+        run.is_default = read_integer(field) != 0;
         return true;
       default:
         return false;
@@ -139,19 +118,17 @@ TuningModule read_module(pbf_reader reader, std::string_view path) {
   std::string_view module;
   for_each_field(reader, [&](pbf_reader& field) {
     switch (field.tag()) {
-      case 1: {
-        const auto view = message(field).data();
-        module = {view.data(), view.size()};
+      case 1:
+        module = read_view(field);
         return true;
-      }
       case 2:
-        tuning.fingerprint = static_cast<uint64_t>(integer(field));
+        tuning.fingerprint = static_cast<uint64_t>(read_integer(field));
         return true;
       case 3:
-        tuning.runs.push_back(read_run(message(field)));
+        tuning.runs.push_back(read_run(open_message(field)));
         return true;
       case 4:
-        integers(field, tuning.config_nodes);
+        read_integers(field, tuning.config_nodes);
         return true;
       default:
         return false;
@@ -193,45 +170,24 @@ bool is_run(std::string_view bytes) {
 
 /// The first field 3 is a run.
 bool has_runs(std::string_view bytes) {
-  try {
-    pbf_reader reader(bytes.data(), bytes.size());
-    while (reader.next()) {
-      if (reader.tag() == 3 && reader.wire_type() == pbf_wire_type::length_delimited) {
-        const auto view = reader.get_view();
-        return is_run({view.data(), view.size()});
-      }
-      reader.skip();
-    }
-  } catch (const protozero::exception&) {
-  }
-  return false;
-}
-
-std::string_view first_message(std::string_view bytes) {
-  try {
-    pbf_reader reader(bytes.data(), bytes.size());
-    while (reader.next()) {
-      if (reader.tag() == 1 && reader.wire_type() == pbf_wire_type::length_delimited) {
-        const auto view = reader.get_view();
-        return {view.data(), view.size()};
-      }
-      reader.skip();
-    }
-  } catch (const protozero::exception&) {
-  }
-  return {};
+  bool found = false;
+  formats::any_field(bytes, 3, [&](std::string_view run) {
+    found = is_run(run);
+    return true;
+  });
+  return found;
 }
 
 }  // namespace
 
 std::optional<TuningKind> tuning_kind(std::string_view bytes) {
   // An HLO module's own field 1 is its name, and field 3 of a TuningData's kernels holds runs.
-  const std::string_view first = first_message(bytes);
+  const std::string_view first = first_field(bytes, 1);
   if (hlo::is_hlo_module_proto(bytes) || first.empty()) return std::nullopt;
   if (hlo::is_hlo_module_proto(first)) {
     return has_runs(bytes) ? std::optional(TuningKind::kLayout) : std::nullopt;
   }
-  const std::string_view inner = first_message(first);
+  const std::string_view inner = first_field(first, 1);
   return hlo::is_hlo_module_proto(inner) && has_runs(first) ? std::optional(TuningKind::kTile)
                                                             : std::nullopt;
 }
@@ -247,7 +203,7 @@ std::vector<TuningModule> read_tuning_data(std::string_view bytes, std::string_v
     } else {
       for_each_field(reader, [&](pbf_reader& field) {
         if (field.tag() != 1) return false;
-        modules.push_back(read_module(message(field), path));
+        modules.push_back(read_module(open_message(field), path));
         return true;
       });
     }

@@ -7,6 +7,7 @@
 #include <protozero/pbf_writer.hpp>
 #include <string>
 
+#include "lagom/formats/wire.h"
 #include "lagom/hlo/module.h"
 
 namespace lagom::hlo::detail {
@@ -14,16 +15,12 @@ namespace lagom::hlo::detail {
 /// Nesting of messages that is accepted (tuple shapes, literals, shardings).
 inline constexpr int kMaxProtoDepth = 100;
 
-/// Appends the values of a repeated integer field, packed or not.
-void read_integers(protozero::pbf_reader& reader, Dims& values);
-/// A signed integer field of any width (int32, int64, bool, enum).
-int64_t read_integer(protozero::pbf_reader& reader);
-/// Strings, messages and floats; FormatError when the field's wire type is another, which protozero
-/// itself only asserts.
-std::string_view read_view(protozero::pbf_reader& reader);
-std::string read_bytes(protozero::pbf_reader& reader);
-float read_float(protozero::pbf_reader& reader);
-protozero::pbf_reader open_message(protozero::pbf_reader& reader);
+using formats::open_message;
+using formats::read_bytes;
+using formats::read_float;
+using formats::read_integer;
+using formats::read_integers;
+using formats::read_view;
 
 /// Skips the field the reader stands on and appends its bytes, tag included.
 void keep_unknown(protozero::pbf_reader& reader, std::string& unknown);

@@ -5,28 +5,10 @@
 namespace lagom::hlo::detail {
 namespace {
 
-using protozero::pbf_reader;
-using protozero::pbf_wire_type;
+using formats::any_field;
+using formats::first_field;
 
 constexpr int kMaxWrappers = 3;
-
-/// Calls `visit` with each string or message of that number until it returns true; false when it
-/// never does, or when the bytes break off or are no message.
-template <typename Visitor>
-bool any_field(std::string_view message, uint32_t field, Visitor&& visit) {
-  try {
-    pbf_reader reader(message.data(), message.size());
-    while (reader.next()) {
-      if (reader.tag() != field || reader.wire_type() != pbf_wire_type::length_delimited) {
-        reader.skip();
-      } else if (visit(read_view(reader))) {
-        return true;
-      }
-    }
-  } catch (const protozero::exception&) {
-  }
-  return false;
-}
 
 /// HloModuleProto: computations that hold instructions. Looks no further than the first, so that a
 /// damaged module is still known as one.
@@ -40,12 +22,11 @@ bool is_module(std::string_view bytes) {
 
 // The inner message first: the other fields of a wrapper can look like computations.
 std::string_view find_module(std::string_view bytes, int wrappers) {
-  std::string_view inner;
-  any_field(bytes, 1, [&](std::string_view first) {
-    if (wrappers > 0) inner = find_module(first, wrappers - 1);
-    return true;
-  });
-  if (!inner.empty()) return inner;
+  if (wrappers > 0) {
+    const std::string_view first = first_field(bytes, 1);
+    const std::string_view inner = first.empty() ? first : find_module(first, wrappers - 1);
+    if (!inner.empty()) return inner;
+  }
   return is_module(bytes) ? bytes : std::string_view();
 }
 
