@@ -1,10 +1,10 @@
 #include "lagom/collect/row_log.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "lagom/util/file.h"
+#include "lagom/util/json_lines.h"
 
 namespace lagom::collect {
 namespace {
@@ -43,16 +43,7 @@ Row from_json(const json& j) {
 }  // namespace
 
 RowLog::RowLog(std::filesystem::path path) : path_(std::move(path)) {
-  std::ifstream in(path_);
-  std::string line;
-  while (std::getline(in, line)) {
-    const json j = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    try {
-      if (j.is_object()) rows_.push_back(from_json(j));
-    } catch (const json::exception&) {
-      continue;
-    }
-  }
+  for_each_json_line(path_, [&](const json& j) { rows_.push_back(from_json(j)); });
 }
 
 bool RowLog::contains(const std::string& configuration) const {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -11,6 +10,7 @@
 #include "lagom/tune/results.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
+#include "lagom/util/json_lines.h"
 
 namespace lagom::tune {
 
@@ -177,18 +177,10 @@ BatchEntry batch_entry(const hlo::Module& module, const TuneResult& result) {
 }
 
 BatchSummary::BatchSummary(std::filesystem::path folder) : file_(folder / "summary.jsonl") {
-  std::ifstream in(file_);
-  std::string line;
-  while (std::getline(in, line)) {
-    const json j = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!j.is_object()) continue;
-    try {
-      auto entry = j.get<BatchEntry>();
-      by_program_[entry.program] = std::move(entry);
-    } catch (const json::exception&) {
-      continue;
-    }
-  }
+  for_each_json_line(file_, [&](const json& j) {
+    auto entry = j.get<BatchEntry>();
+    by_program_[entry.program] = std::move(entry);
+  });
 }
 
 std::optional<BatchEntry> BatchSummary::find(const std::string& key) const {

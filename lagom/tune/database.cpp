@@ -7,6 +7,7 @@
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
 #include "lagom/util/hash.h"
+#include "lagom/util/json_lines.h"
 
 namespace lagom::tune {
 namespace {
@@ -73,19 +74,11 @@ Database::Database(std::filesystem::path folder, std::string_view device)
   std::filesystem::create_directories(folder, ec);
   if (ec) throw SystemError(folder.string() + ": cannot be created: " + ec.message());
   state_->file = folder / ("kernels-" + hex64(hash64(device)) + ".jsonl");
-  std::ifstream in(state_->file);
-  std::string line;
-  while (std::getline(in, line)) {
-    if (line.empty()) continue;
-    try {
-      const json j = json::parse(line);
-      if (j.contains("device")) continue;  // the first line says whose measurements these are
-      KernelRecord record = from_json(j);
-      state_->records[key(record.signature, record.configuration)] = std::move(record);
-    } catch (const std::exception&) {
-      ++state_->num_skipped;
-    }
-  }
+  state_->num_skipped = for_each_json_line(state_->file, [&](const json& j) {
+    if (j.contains("device")) return;  // the first line says whose measurements these are
+    KernelRecord record = from_json(j);
+    state_->records[key(record.signature, record.configuration)] = std::move(record);
+  });
   if (!std::filesystem::exists(state_->file)) {
     std::ofstream(state_->file) << json{{"device", device}, {"format", 1}}.dump() << '\n';
   }
