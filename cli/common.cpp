@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/interrupt.h"
+#include "lagom/hlo/edit.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/verifier.h"
 #include "lagom/measure/machine.h"
@@ -77,21 +78,18 @@ hlo::Module load_program(const std::string& path, bool fill_elided) {
   hlo::Module module = std::move(modules.front());
   hlo::verify(module, path);
   if (module.is_scheduled) {
-    // XLA aborts on a schedule that its own passes would have to change.
     std::fprintf(
         stderr,
         "note: %s is a compiler's output (scheduled); what a compiler made need not compile "
         "again\n",
         path.c_str());
-    module.is_scheduled = false;
   }
+  hlo::make_rerunnable(module);
   try {
     tune::input_specs(module);
   } catch (const std::invalid_argument& error) {
     throw FormatError(path, "", error.what());
   }
-  // A run that must not spend its inputs cannot keep such a promise; "may" lets XLA copy.
-  for (hlo::InputOutputAlias& alias : module.input_output_aliases) alias.must_alias = false;
   size_t num_filled = 0;
   for (const auto& computation : module.computations()) {
     for (const auto& i : computation->instructions()) {

@@ -283,7 +283,7 @@ void Session::check_health(Baseline* baseline, Health* health) {
     const OutputComparison& moved =
         repeated[i].relative_error() > nearby[i].relative_error() ? repeated[i] : nearby[i];
     info.tolerance = measure::output_tolerance(info.element_type, moved);
-    info.sensitivity = is_real ? moved.relative_error() : moved.mismatch_share();
+    info.sensitivity = moved.difference();
     if (!(info.sensitivity <= 1e30)) info.sensitivity = 1e30;
     most = std::max(most, info.sensitivity);
   }

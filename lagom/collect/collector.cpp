@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "lagom/collect/measured_file.h"
+#include "lagom/hlo/edit.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/proto_writer.h"
 #include "lagom/hlo/text_writer.h"
@@ -77,7 +78,8 @@ class Collector {
       const bool is_graph = options_.kind == CollectionKind::kGraph;
       if (!is_graph || static_cast<int>(i) % options_.num_shards == options_.shard) {
         try {
-          const hlo::Module module = hlo::read_module_file(programs_[i]);
+          hlo::Module module = hlo::read_module_file(programs_[i]);
+          hlo::make_rerunnable(module);
           const std::string text =
               is_graph ? collect_graph(name, module) : collect_kernels(name, module);
           ++num_done_;
@@ -127,11 +129,7 @@ class Collector {
   }
 
   std::string device() {
-    if (device_.empty()) {
-      const measure::WorkerInfo info = worker_.hello();
-      device_ = info.platform + " " + info.platform_version + " " + info.plugin_version + " cpus";
-      for (const int cpu : worker_.cpus()) device_ += " " + std::to_string(cpu);
-    }
+    if (device_.empty()) device_ = measure::device_key(worker_.hello(), worker_.cpus());
     return device_;
   }
 

@@ -175,4 +175,11 @@ Computation* copy_computation(const Computation& source, Module& target, NameTab
   return result;
 }
 
+void make_rerunnable(Module& module) {
+  // XLA aborts on a schedule that its own passes would have to change.
+  module.is_scheduled = false;
+  // A run that must not spend its inputs cannot keep such a promise; "may" lets XLA copy.
+  for (InputOutputAlias& alias : module.input_output_aliases) alias.must_alias = false;
+}
+
 }  // namespace lagom::hlo

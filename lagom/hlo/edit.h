@@ -59,4 +59,8 @@ std::unique_ptr<Instruction> copy_instruction(const Instruction& instruction,
 Computation* copy_computation(const Computation& source, Module& target, NameTable& names,
                               ComputationMap& copied, const Computation* before = nullptr);
 
+/// For a program that is changed, or run more than once on the same inputs: there is no schedule,
+/// and outputs that must take over an input's memory only may do so.
+void make_rerunnable(Module& module);
+
 }  // namespace lagom::hlo

@@ -131,6 +131,11 @@ double OutputComparison::relative_error() const {
   return max_abs_difference / max_abs_reference;
 }
 
+double OutputComparison::difference() const {
+  const NumberFormat& format = number_format(element_type);
+  return format.is_float() || format.is_complex() ? relative_error() : mismatch_share();
+}
+
 double OutputComparison::mismatch_share() const {
   return count == 0 ? 0 : static_cast<double>(mismatches) / static_cast<double>(count);
 }

@@ -24,6 +24,8 @@ struct OutputComparison {
   /// reference is all zero.
   double relative_error() const;
   double mismatch_share() const;
+  /// The relative error of floats and complex values, the share of mismatches of others.
+  double difference() const;
 };
 
 /// Compares two arrays of raw values. Throws std::invalid_argument when the sizes differ.

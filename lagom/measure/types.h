@@ -86,6 +86,9 @@ struct WorkerInfo : Outcome {
   int pid = 0;
 };
 
+/// What measurements on different devices must not be mixed by: platform, versions, CPUs.
+std::string device_key(const WorkerInfo& info, const std::vector<int>& cpus);
+
 // ---- load_baseline ----
 
 struct BaselineRequest {

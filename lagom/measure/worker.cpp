@@ -264,4 +264,11 @@ WorkerInfo Worker::debug(std::string_view action) {
   return state_->ask<WorkerInfo>(encode_debug_request(action), 0, false, decode_worker_info);
 }
 
+std::string device_key(const WorkerInfo& info, const std::vector<int>& cpus) {
+  std::string key =
+      info.platform + " " + info.platform_version + " " + info.plugin_version + " cpus";
+  for (const int cpu : cpus) key += " " + std::to_string(cpu);
+  return key;
+}
+
 }  // namespace lagom::measure

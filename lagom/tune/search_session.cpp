@@ -231,10 +231,7 @@ measure::TimingOptions SearchSession::search_timing() const {
 }
 
 std::string SearchSession::device_key() const {
-  std::string key = result_.device.platform + " " + result_.device.platform_version + " " +
-                    result_.device.plugin_version + " cpus";
-  for (const int cpu : program_worker_.cpus()) key += " " + std::to_string(cpu);
-  return key;
+  return measure::device_key(result_.device, program_worker_.cpus());
 }
 
 const Finalist& SearchSession::finalist(const Configuration& configuration) const {
@@ -255,9 +252,7 @@ double SearchSession::shift_of_fault(const Configuration& configuration) {
   if (!measured.ok() && measured.failure != measure::FailureKind::kWrongNumbers) return kUnknown;
   double shift = 0;
   for (const measure::OutputComparison& output : measured.outputs) {
-    const NumberFormat& format = number_format(output.element_type);
-    shift = std::max(shift, format.is_float() || format.is_complex() ? output.relative_error()
-                                                                     : output.mismatch_share());
+    shift = std::max(shift, output.difference());
   }
   return shift;
 }

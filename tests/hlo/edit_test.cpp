@@ -158,5 +158,20 @@ TEST(CopyComputationTest, BringsCalleesAlongUnderFreshNames) {
   EXPECT_EQ(copy_computation(*source.entry(), target, table, copied), copy);
 }
 
+TEST(MakeRerunnableTest, DropsTheScheduleAndTheDutyToAlias) {
+  Module module = read_hlo_text(
+      "HloModule m, is_scheduled=true, input_output_alias={ {}: (0, {}, must-alias) }\n"
+      "ENTRY e { a = f32[4]{0} parameter(0)\n  ROOT n = f32[4]{0} negate(a) }",
+      "t");
+  ASSERT_TRUE(module.is_scheduled);
+  ASSERT_TRUE(module.input_output_aliases.at(0).must_alias);
+
+  make_rerunnable(module);
+
+  EXPECT_FALSE(module.is_scheduled);
+  EXPECT_FALSE(module.input_output_aliases.at(0).must_alias);
+  EXPECT_EQ(module.input_output_aliases.at(0).parameter_number, 0);
+}
+
 }  // namespace
 }  // namespace lagom::hlo
