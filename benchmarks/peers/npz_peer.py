@@ -1,27 +1,21 @@
 """npz readers side by side: numpy and ours, on files like TpuGraphs', one core, in turn.
 
-`./run bench` calls it after the C++ benchmarks. Each round times ours, numpy, ours, numpy; the
-ratios of the two equal times are what the machine's noise makes of equal work. Then the largest
-layout file that the data set could have is made compact, and its peak memory stated.
+`./run bench` calls it after the C++ benchmarks. The largest layout file that the data set could have
+is made compact first, and its peak memory stated.
 """
 
-import json
 import os
 import pathlib
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 
+import _side_by_side as side_by_side
 import numpy as np
+from _side_by_side import LAGOM, benchmark, seconds_of
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BENCH = os.environ.get("LAGOM_BENCH", str(ROOT / "build" / "bin" / "lagom_bench"))
-LAGOM = os.environ.get("LAGOM", str(ROOT / "build" / "bin" / "lagom"))
-ROUNDS = int(os.environ.get("LAGOM_BENCH_ROUNDS", 9))
 CONFIGS = int(os.environ.get("LAGOM_BENCH_CONFIGS", 100000))
 CONFIG_NODES = int(os.environ.get("LAGOM_BENCH_CONFIG_NODES", 200))
 
@@ -49,54 +43,22 @@ def layouts(random, configs, nodes):
     return choices[codes]
 
 
-def seconds_of(work):
-    start = time.perf_counter()
-    result = work()
-    elapsed = time.perf_counter() - start
-    del result
-    return elapsed
-
-
 def numpy_load(path):
     with np.load(path) as file:
         return {name: file[name] for name in file.files}
 
 
-def ours(path, core):
-    """Seconds of loading the file once, of some repetitions in a process of its own."""
-    command = [BENCH, "--benchmark_filter=BM_ReadNpz", "--benchmark_format=json",
-               "--benchmark_min_time=0.2"]
-    result = subprocess.run(command, capture_output=True, text=True, check=True,
-                            env={**os.environ, "LAGOM_BENCH_NPZ": str(path)},
-                            preexec_fn=lambda: os.sched_setaffinity(0, {core}))
-    entry = json.loads(result.stdout)["benchmarks"][0]
-    return entry["real_time"] / 1e3, int(entry["bytes"])
-
-
-def quartiles(values):
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{middle:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def self_ratios(times):
-    return [second / first for first, second in zip(times[::2], times[1::2])]
-
-
 def compare(name, path, core):
     size = sum(array.nbytes for array in numpy_load(path).values())
-    ours(path, core)  # once for the caches
-    own, theirs = [], []
-    for _ in range(2 * ROUNDS):
-        seconds, read = ours(path, core)
+
+    def ours():
+        entry = benchmark("BM_ReadNpz", "LAGOM_BENCH_NPZ", path, core)
+        read = int(entry["bytes"])
         assert read == size, (read, size)
-        own.append(seconds)
-        theirs.append(seconds_of(lambda: numpy_load(path)))
-    for who, times in (("numpy", theirs), ("ours", own)):
-        middle = statistics.median(times)
-        print(f"  {name}, {who}: {middle * 1e3:.2f} ms, {size / middle / 1e6:.0f} MB/s")
-    print(f"  {name}, median and quartiles of {ROUNDS} rounds: ours / numpy "
-          f"{quartiles([o / t for o, t in zip(own, theirs)])}, ours / ours "
-          f"{quartiles(self_ratios(own))}, numpy / numpy {quartiles(self_ratios(theirs))}")
+        return entry["real_time"] / 1e3
+
+    side_by_side.compare(name, "numpy", ours, lambda: seconds_of(lambda: numpy_load(path)),
+                         lambda middle: f"{middle * 1e3:.2f} ms, {size / middle / 1e6:.0f} MB/s")
 
 
 def large_layout_file(path, random):
