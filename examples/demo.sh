@@ -3,7 +3,7 @@
 set -euo pipefail
 repo="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 out="$repo/out"
-seconds="${1:-60}"
+seconds="${1:-30}"
 
 tune() {
   echo
