@@ -1,25 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <exception>
 #include <string>
 #include <string_view>
 
 #include "cli/commands.h"
+#include "cli/learned_commands.h"
+#include "cli/program.h"
 
 namespace {
-
-/// One line on stderr, whatever bytes of a file the message quotes.
-void fail(std::string_view message) {
-  constexpr size_t kMaxLength = 4000;
-  std::string line;
-  for (const char c : message.substr(0, kMaxLength)) {
-    const auto byte = static_cast<unsigned char>(c);
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, byte < 32 || byte == 127 ? "\\x%02x" : "%c", byte);
-    line += escaped;
-  }
-  std::fprintf(stderr, "lagom: %s%s\n", line.c_str(), message.size() > kMaxLength ? "..." : "");
-}
 
 auto is_named(std::string_view name) {
   return [name](const CLI::App* command) { return command->get_name() == name; };
@@ -43,22 +30,17 @@ int main(int argc, char** argv) {
   lagom::cli::add_collect(app, chosen);
   lagom::cli::add_eval(app, chosen);
   lagom::cli::add_submit(app, chosen);
+  lagom::cli::add_learned_commands(app);
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named(argv[1])).empty()) {
     // CLI11 would only say that a command is missing.
-    fail("unknown command '" + std::string(argv[1]) +
-         "'; expected inspect, convert, run, profile or tune (lagom --help)");
+    std::string names;
+    for (const CLI::App* command : app.get_subcommands(nullptr)) {
+      names += (names.empty() ? "" : ", ") + command->get_name();
+    }
+    lagom::cli::fail("unknown command '" + std::string(argv[1]) + "'; expected one of " + names +
+                     " (lagom --help)");
     return 2;
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return status == 0 ? 0 : 2;
-  }
-  try {
-    return chosen();
-  } catch (const std::exception& error) {
-    fail(error.what());
-    return 1;
-  }
+  if (lagom::cli::is_learned_command(argc, argv)) return lagom::cli::run_learned_program(argv);
+  return lagom::cli::run_program(app, argc, argv, chosen);
 }

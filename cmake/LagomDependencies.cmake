@@ -21,6 +21,22 @@ add_library(lagom_libdeflate INTERFACE)
 target_include_directories(lagom_libdeflate SYSTEM INTERFACE "${LAGOM_LIBDEFLATE_INCLUDE}")
 target_link_libraries(lagom_libdeflate INTERFACE "${LAGOM_LIBDEFLATE_LIBRARY}")
 
+find_path(LAGOM_TOML_INCLUDE toml++/toml.h REQUIRED)
+add_library(lagom_toml INTERFACE)
+target_include_directories(lagom_toml SYSTEM INTERFACE "${LAGOM_TOML_INCLUDE}")
+
+find_path(LAGOM_METIS_INCLUDE metis.h REQUIRED)
+find_library(LAGOM_METIS_LIBRARY metis REQUIRED)
+add_library(lagom_metis INTERFACE)
+target_include_directories(lagom_metis SYSTEM INTERFACE "${LAGOM_METIS_INCLUDE}")
+target_link_libraries(lagom_metis INTERFACE "${LAGOM_METIS_LIBRARY}")
+
+find_path(LAGOM_PCRE2_INCLUDE pcre2.h REQUIRED)
+find_library(LAGOM_PCRE2_LIBRARY pcre2-8 REQUIRED)
+add_library(lagom_pcre2 INTERFACE)
+target_include_directories(lagom_pcre2 SYSTEM INTERFACE "${LAGOM_PCRE2_INCLUDE}")
+target_link_libraries(lagom_pcre2 INTERFACE "${LAGOM_PCRE2_LIBRARY}")
+
 # Takes malloc's place in programs that link it. A process that runs measured programs must not:
 # their times are to be those they have in their users' processes.
 add_library(lagom_allocator INTERFACE)

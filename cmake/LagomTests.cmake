@@ -18,11 +18,18 @@ file(GLOB test_folders CONFIGURE_DEPENDS LIST_DIRECTORIES true "${PROJECT_SOURCE
 foreach(folder IN LISTS test_folders)
   get_filename_component(name "${folder}" NAME)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*_test.cpp")
+  # Folders of the library with tensors have tests only where LibTorch is.
+  if(name MATCHES "^(tensor|dist|train|cost_model|lm|learn)$" AND NOT TARGET lagom_torch)
+    set(sources)
+  endif()
   if(sources)
     add_executable(${name}_tests ${sources})
     target_link_libraries(${name}_tests PRIVATE
       lagom_core lagom_testing lagom_json lagom_fmt lagom_protozero
       rapidcheck GTest::gmock GTest::gtest GTest::gtest_main)
+    if(name MATCHES "^(tensor|dist|train|cost_model|lm)$")
+      target_link_libraries(${name}_tests PRIVATE lagom_torch)
+    endif()
     # Tests that load a compiler or take times would disturb each other.
     set(properties LABELS ${name} TIMEOUT 300)
     if(name MATCHES "^(xla|measure|rewrite|tune|cli|worker)$")
@@ -34,8 +41,11 @@ foreach(folder IN LISTS test_folders)
     if(TARGET lagom_worker)
       add_dependencies(${name}_tests lagom_worker)
     endif()
-    if(TARGET lagom_cli AND name STREQUAL "cli")
+    if(TARGET lagom_cli AND name MATCHES "^(cli|learn)$")
       add_dependencies(${name}_tests lagom_cli)
+    endif()
+    if(TARGET lagom_learn AND name STREQUAL "learn")
+      add_dependencies(${name}_tests lagom_learn)
     endif()
     gtest_discover_tests(${name}_tests
       TEST_PREFIX "${name}/" NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
