@@ -102,13 +102,19 @@ std::string gzip(std::string_view bytes) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  write_file(path, std::span(&bytes, 1));
+}
+
+void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
   std::error_code ec;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ec);
   const std::filesystem::path temporary =
       path.string() + ".part" + std::to_string(static_cast<long>(::getpid()));
   {
     std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    for (const std::string_view piece : pieces) {
+      out.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+    }
     out.flush();
     if (!out) {
       std::filesystem::remove(temporary, ec);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,8 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = ui
 /// Writes through a temporary file in the same folder and renames it, so that a reader sees the
 /// old contents or the new ones and never a part. Creates missing folders.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
+/// The same from pieces, one after the other.
+void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 
 /// Appends one line, whole and under a lock, so that several processes may share a file. A last line
 /// that a kill left torn is closed first. Creates the file.
