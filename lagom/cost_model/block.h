@@ -37,6 +37,9 @@ class BlockTail {
                         const ForwardContext& context) const;
 
  private:
+  at::Tensor run_fused(const at::Tensor& x, const at::Tensor& residual,
+                       const ForwardContext& context) const;
+
   Options options_;
   int64_t in_width_ = 0;
   ChannelAttention attention_;

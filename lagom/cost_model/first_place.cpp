@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "lagom/cost_model/block.h"
+#include "lagom/cost_model/fused.h"
 #include "lagom/cost_model/network.h"
 
 namespace lagom::cost_model {
@@ -45,8 +46,7 @@ class FirstPlace : public Network {
       x = linear_tails_[i + 1](linears_[i](x, context), {}, context);
     }
     for (size_t i = 0; i < convs_.size(); ++i) {
-      const at::Tensor normal = options_.instance_norm ? instance_norm(x) : x;
-      x = conv_tails_[i](convs_[i](normal, batch.graph->to_operands, context), x, context);
+      x = conv_tails_[i](convolve(convs_[i], x, batch, context), x, context);
     }
     return head_(x.mean(0), context).squeeze(-1);
   }
@@ -57,6 +57,16 @@ class FirstPlace : public Network {
   }
 
  private:
+  at::Tensor convolve(const SageConv& conv, const at::Tensor& x, const Batch& batch,
+                      const ForwardContext& context) const {
+    const tensor::SegmentIndexPtr& index = batch.graph->to_operands;
+    if (options_.fused && x.scalar_type() == at::kFloat) {
+      return fused_sage(x, index, conv.neighbors.weight, conv.self.weight, conv.neighbors.bias,
+                        options_.instance_norm, context.bf16_dots);
+    }
+    return conv(options_.instance_norm ? instance_norm(x) : x, index, context);
+  }
+
   ModelOptions options_;
   InputLayer input_;
   std::vector<Linear> linears_;

@@ -1,9 +1,10 @@
 #include "lagom/cost_model/layers.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
+
+#include "lagom/cost_model/fused.h"
 
 namespace lagom::cost_model {
 
@@ -18,9 +19,8 @@ Linear::Linear(ParameterStore& store, const std::string& name, int64_t in, int64
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x, const ForwardContext& context) const {
-  if (!context.bf16_dots || x.scalar_type() != at::kFloat) return at::linear(x, weight, bias);
-  const at::Tensor y = at::linear(x.to(at::kBFloat16), weight.to(at::kBFloat16)).to(at::kFloat);
-  return bias.defined() ? y + bias : y;
+  if (context.bf16_dots && x.scalar_type() == at::kFloat) return bf16_linear(x, weight, bias);
+  return at::linear(x, weight, bias);
 }
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {
@@ -82,13 +82,17 @@ at::Tensor SageConv::operator()(const at::Tensor& x, const tensor::SegmentIndexP
   return neighbors(tensor::segment_mean(x, index), context) + self(x, context);
 }
 
+uint32_t dropout_seed(int64_t layer, const ForwardContext& context) {
+  // Steps and layers far apart: neighbouring seeds would give the hash related streams.
+  uint64_t seed = context.dropout_seed * 0x9E3779B97F4A7C15ULL + static_cast<uint64_t>(layer + 1);
+  seed = (seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  return static_cast<uint32_t>(seed >> 32);
+}
+
 at::Tensor dropout(const at::Tensor& x, double share, int64_t layer,
                    const ForwardContext& context) {
   if (!context.is_training || share == 0) return x;
-  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(
-      context.dropout_seed * 0x9E3779B97F4A7C15ULL + static_cast<uint64_t>(layer));
-  const at::Tensor keep = at::empty_like(x).bernoulli_(1 - share, generator);
-  return x * keep * (1 / (1 - share));
+  return x * hash_dropout_factors(x, share, dropout_seed(layer, context));
 }
 
 at::Tensor l2_normalize(const at::Tensor& x) {

@@ -98,6 +98,9 @@ class SageConv {
 /// layer and place, so the same whatever the number of threads.
 at::Tensor dropout(const at::Tensor& x, double share, int64_t layer, const ForwardContext& context);
 
+/// The hash's seed of a step's layer.
+uint32_t dropout_seed(int64_t layer, const ForwardContext& context);
+
 /// x / |x| over the last dimension, 0 for rows of zeros.
 at::Tensor l2_normalize(const at::Tensor& x);
 

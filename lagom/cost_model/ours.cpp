@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "lagom/cost_model/block.h"
+#include "lagom/cost_model/fused.h"
 #include "lagom/cost_model/network.h"
 
 namespace lagom::cost_model {
@@ -105,7 +106,7 @@ class Ours : public Network {
   at::Tensor forward(const Batch& batch, const ForwardContext& context) const override {
     at::Tensor trunk = input_.nodes(batch, context).unsqueeze(1);  // [N, 1, F]
     for (size_t i = 0; i < trunk_.size(); ++i) {
-      const at::Tensor normal = options_.instance_norm ? instance_norm(trunk) : trunk;
+      const at::Tensor normal = normalized(trunk);
       trunk = trunk_tails_[i](trunk_[i](normal, batch, context), trunk, context);
     }
     at::Tensor token;  // [C, F]
@@ -116,7 +117,7 @@ class Ours : public Network {
       x = linear_tails_[i](linears_[i](x, context), {}, context);
     }
     for (size_t i = 0; i < convs_.size(); ++i) {
-      const at::Tensor normal = options_.instance_norm ? instance_norm(x) : x;
+      const at::Tensor normal = normalized(x);
       x = conv_tails_[i](convs_[i](normal, batch, context), x, context);
     }
     std::vector<at::Tensor> pooled = {x.mean(0)};
@@ -131,6 +132,12 @@ class Ours : public Network {
   }
 
  private:
+  at::Tensor normalized(const at::Tensor& x) const {
+    if (!options_.instance_norm) return x;
+    return options_.fused && x.scalar_type() == at::kFloat ? fused_instance_norm(x)
+                                                           : instance_norm(x);
+  }
+
   static void add_configs(const at::Tensor& x, const Batch& batch,
                           std::vector<at::Tensor>& pooled) {
     if (batch.graph->num_config_nodes == 0) {  // tiles: every node is concerned

@@ -10,7 +10,7 @@ ParameterStore::ParameterStore(uint64_t seed, at::ScalarType dtype)
 
 at::Tensor ParameterStore::add(const std::string& name, at::Tensor value) {
   for (const NamedTensor& other : all_) {
-    TORCH_CHECK_VALUE(other.name != name, "parameter ", name, " is there twice");
+    TORCH_CHECK_VALUE(other.first != name, "parameter ", name, " is there twice");
   }
   // Drawn in float whatever the dtype: a double model for a check has the float model's values.
   value = value.to(dtype_).requires_grad_();
@@ -33,7 +33,7 @@ at::Tensor ParameterStore::constant(const std::string& name, at::IntArrayRef siz
 
 int64_t ParameterStore::num_values() const {
   int64_t count = 0;
-  for (const NamedTensor& parameter : all_) count += parameter.value.numel();
+  for (const auto& [name, value] : all_) count += value.numel();
   return count;
 }
 

@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace lagom::tensor {
+#include "lagom/tensor/safetensors.h"
 
-struct NamedTensor {
-  std::string name;  ///< The key in checkpoints: treat it as a file format.
-  at::Tensor value;
-};
+namespace lagom::tensor {
 
 /// Makes a model's parameters, leaves that require gradients, in a fixed order from one seed, and
 /// keeps a handle of each.

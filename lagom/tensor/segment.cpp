@@ -102,13 +102,14 @@ void weight_gradient(const Csr& csr, const T* x, const T* grad, int64_t width, T
 
 /// Weighted sums, and means (no weights, each row scaled by 1 / its degree).
 struct SegmentSum : torch::autograd::Function<SegmentSum> {
-  static Variable forward(AutogradContext* context, const Variable& x, const Variable& weights,
-                          const SegmentIndexPtr& index, bool is_mean) {
+  static Variable forward(AutogradContext* context, const Variable& x,
+                          const std::optional<at::Tensor>& weights, const SegmentIndexPtr& index,
+                          bool is_mean) {
     const at::Tensor rows = x.contiguous();
     context->saved_data["index"] = KeptValue<SegmentIndexPtr>::keep(index);
     context->saved_data["is_mean"] = is_mean;
-    const at::Tensor edge_weights = weights.defined() ? weights.contiguous() : weights;
-    if (weights.defined()) context->save_for_backward({rows, edge_weights});
+    const at::Tensor edge_weights = weights ? weights->contiguous() : at::Tensor();
+    if (weights) context->save_for_backward({rows, edge_weights});
     const std::vector<double> scale =
         is_mean ? inverse_degrees(index->by_output()) : std::vector<double>();
     return sum_rows(rows, index->by_output(), edge_weights, is_mean ? scale.data() : nullptr);
@@ -268,18 +269,16 @@ template void segment_sum_rows(const Csr&, const at::BFloat16*, int64_t, const a
 at::Tensor segment_sum(const at::Tensor& x, const SegmentIndexPtr& index,
                        const std::optional<at::Tensor>& weights) {
   check_input("segment_sum", x, *index);
-  const at::Tensor edge_weights = weights.value_or(at::Tensor());
-  TORCH_CHECK_VALUE(!edge_weights.defined() ||
-                        (edge_weights.dim() == 1 && edge_weights.size(0) == index->num_edges() &&
-                         edge_weights.scalar_type() == x.scalar_type()),
+  TORCH_CHECK_VALUE(!weights || (weights->dim() == 1 && weights->size(0) == index->num_edges() &&
+                                 weights->scalar_type() == x.scalar_type()),
                     "segment_sum: expected weights [", index->num_edges(), "] of ", x.scalar_type(),
-                    ", got ", edge_weights.sizes(), " of ", edge_weights.scalar_type());
-  return SegmentSum::apply(x, edge_weights, index, false);
+                    ", got ", weights->sizes(), " of ", weights->scalar_type());
+  return SegmentSum::apply(x, weights, index, false);
 }
 
 at::Tensor segment_mean(const at::Tensor& x, const SegmentIndexPtr& index) {
   check_input("segment_mean", x, *index);
-  return SegmentSum::apply(x, at::Tensor(), index, true);
+  return SegmentSum::apply(x, std::optional<at::Tensor>(), index, true);
 }
 
 at::Tensor segment_max(const at::Tensor& x, const SegmentIndexPtr& index) {

@@ -106,9 +106,8 @@ TEST(NetworkTest, TwoThreadsGiveTheCostsAndGradientsOfOne) {
           c.network->forward(c.batch, {.is_training = true, .dropout_seed = 3});
       ranking_loss(costs, c.batch.runtimes, c.batch.uncertainties, {}).backward();
       runs.push_back({costs});
-      for (const auto& parameter : c.network->parameters()) {
-        runs.back().push_back(parameter.value.grad().defined() ? parameter.value.grad()
-                                                               : at::zeros_like(parameter.value));
+      for (const auto& [name, value] : c.network->parameters()) {
+        runs.back().push_back(value.grad().defined() ? value.grad() : at::zeros_like(value));
       }
     }
     for (size_t i = 0; i < runs[0].size(); ++i) {
@@ -183,8 +182,8 @@ TEST(NetworkTest, ConcatenationOfEverythingGivesTheSplitFirstLayersValues) {
   const at::Tensor found = layer(c.batch, {});  // [N, C, 5]
 
   const auto parameter = [&](const std::string& name) {
-    for (const auto& p : store.all()) {
-      if (p.name == "in." + name) return p.value;
+    for (const auto& [key, value] : store.all()) {
+      if (key == "in." + name) return value;
     }
     return at::Tensor();
   };
