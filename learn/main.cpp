@@ -8,5 +8,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
   lagom::learn::Action chosen;
+  lagom::learn::add_train(app, chosen);
+  lagom::learn::add_eval(app, chosen);
+  lagom::learn::add_rank(app, chosen);
   return lagom::cli::run_program(app, argc, argv, chosen);
 }
