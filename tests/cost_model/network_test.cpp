@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <c10/core/GradMode.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -50,7 +50,7 @@ struct Case {
   }
 
   at::Tensor costs(const Batch& of) const {
-    c10::NoGradGuard guard;
+    at::NoGradGuard guard;
     return network->forward(of, {});
   }
 
@@ -116,38 +116,65 @@ TEST(NetworkTest, TwoThreadsGiveTheCostsAndGradientsOfOne) {
   }
 }
 
-/// A few values of every parameter.
-TEST(NetworkTest, GradientsMeetFiniteDifferences) {
+/// The loss of a training step, with dropout.
+at::Tensor training_loss(const Case& c) {
   LossOptions loss;
   loss.hinge = 0;
   loss.list_mle = 1;
+  return ranking_loss(c.network->forward(c.batch, {.is_training = true, .dropout_seed = 11}),
+                      c.batch.runtimes, c.batch.uncertainties, loss);
+}
+
+/// A few values of every parameter.
+TEST(NetworkTest, GradientsMeetFiniteDifferences) {
   for (const auto& kind : kAllKinds) {
-    for (const bool fused : {false, true}) {
-      const Case c(kind.first, kind.second, at::kDouble, fused);
-      const ForwardContext context = {.is_training = true, .dropout_seed = 11};
-      const auto value = [&] {
-        return ranking_loss(c.network->forward(c.batch, context), c.batch.runtimes,
-                            c.batch.uncertainties, loss);
-      };
-      value().backward();
-      c10::NoGradGuard guard;
-      for (const auto& [name, parameter] : c.network->parameters()) {
-        ASSERT_TRUE(parameter.grad().defined()) << name_of(kind) << " " << name;
-        const at::Tensor gradient = parameter.grad().contiguous();
-        auto* x = parameter.mutable_data_ptr<double>();
-        for (int64_t i = 0; i < parameter.numel();
-             i += std::max<int64_t>(1, parameter.numel() / 3)) {
-          const double before = x[i], step = 1e-6;
-          x[i] = before + step;
-          const double up = value().item<double>();
-          x[i] = before - step;
-          const double down = value().item<double>();
-          x[i] = before;
-          const double expected = (up - down) / (2 * step);
-          EXPECT_NEAR(gradient.const_data_ptr<double>()[i], expected,
-                      2e-6 * std::max(1.0, std::abs(expected)))
-              << name_of(kind) << " " << name << " " << i << (fused ? " fused" : "");
-        }
+    const Case c(kind.first, kind.second, at::kDouble);
+    training_loss(c).backward();
+    at::NoGradGuard guard;
+    for (const auto& [name, parameter] : c.network->parameters()) {
+      ASSERT_TRUE(parameter.grad().defined()) << name_of(kind) << " " << name;
+      const at::Tensor gradient = parameter.grad().contiguous();
+      auto* x = parameter.mutable_data_ptr<double>();
+      const int64_t stride = std::max<int64_t>(1, parameter.numel() / 3);
+      for (int64_t i = 0; i < parameter.numel(); i += stride) {
+        const double before = x[i], step = 1e-6;
+        x[i] = before + step;
+        const double up = training_loss(c).item<double>();
+        x[i] = before - step;
+        const double down = training_loss(c).item<double>();
+        x[i] = before;
+        const double expected = (up - down) / (2 * step);
+        EXPECT_NEAR(gradient.const_data_ptr<double>()[i], expected,
+                    2e-6 * std::max(1.0, std::abs(expected)))
+            << name_of(kind) << " " << name << " " << i;
+      }
+    }
+  }
+}
+
+/// The plain operations in double are the judge.
+TEST(NetworkTest, FusedKernelsGradientsEqualThePlainOperations) {
+  for (const auto& kind : kAllKinds) {
+    for (const int64_t configs : {6, 300}) {  // 300: more than a tile has rows
+      const Case fused(kind.first, kind.second, at::kFloat, true, configs);
+      const Case plain(kind.first, kind.second, at::kDouble, false, configs);
+      const at::Tensor fused_loss = training_loss(fused), plain_loss = training_loss(plain);
+      EXPECT_NEAR(fused_loss.item<double>(), plain_loss.item<double>(),
+                  1e-5 * std::abs(plain_loss.item<double>()))
+          << name_of(kind);
+      fused_loss.backward();
+      plain_loss.backward();
+      double largest = 0;
+      for (const auto& [name, parameter] : plain.network->parameters()) {
+        largest = std::max(largest, parameter.grad().abs().max().item<double>());
+      }
+      for (size_t i = 0; i < plain.network->parameters().size(); ++i) {
+        const auto& [name, parameter] = plain.network->parameters()[i];
+        const at::Tensor expected = parameter.grad();
+        const at::Tensor found = fused.network->parameters()[i].second.grad().to(at::kDouble);
+        EXPECT_LT((found - expected).abs().max().item<double>(),
+                  1e-4 * expected.abs().max().item<double>() + 1e-6 * largest)
+            << name_of(kind) << " " << name;
       }
     }
   }
@@ -165,7 +192,7 @@ TEST(NetworkTest, FusedKernelsGiveThePlainOperationsCosts) {
 
 TEST(NetworkTest, Bfloat16DotsStayNearFloat) {
   const Case c(ModelKind::kFirstPlace, false);
-  c10::NoGradGuard guard;
+  at::NoGradGuard guard;
   const at::Tensor exact = c.network->forward(c.batch, {});
   const at::Tensor rough = c.network->forward(c.batch, {.bf16_dots = true});
   EXPECT_LT((exact - rough).abs().max().item<double>(), 0.1);
@@ -178,7 +205,7 @@ TEST(NetworkTest, ConcatenationOfEverythingGivesTheSplitFirstLayersValues) {
   const ModelOptions model = {.opcode_channels = 3, .layout_channels = 2};
   const InputLayer layer(store, "in", model, {},
                          {.format = c.batch.graph->format, .has_agreement = true}, 5);
-  c10::NoGradGuard guard;
+  at::NoGradGuard guard;
   const at::Tensor found = layer(c.batch, {});  // [N, C, 5]
 
   const auto parameter = [&](const std::string& name) {

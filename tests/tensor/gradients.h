@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -24,7 +24,7 @@ inline void expect_gradients_meet_differences(const TensorFunction& function,
   const at::Tensor projection = at::randn(out.sizes(), at::kDouble);
   (out * projection).sum().backward();
   const auto value = [&] {
-    c10::NoGradGuard guard;
+    at::NoGradGuard guard;
     return (function(inputs) * projection).sum().item<double>();
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
