@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lagom/cost_model/network.h"
+#include "lagom/graph/op_graph.h"
 
 namespace lagom::cost_model {
 namespace {
@@ -98,10 +99,10 @@ class LayoutResnet : public Network {
                         {.layout_form = InputOptions::LayoutForm::kValues, .joins_configs = false},
                         inputs, f);
     prenet_ = Mlp(store_, "prenet", {f, f}, Activation::kLeakyRelu, kKeras);
-    InputOptions joined = {.layout_form = InputOptions::LayoutForm::kValues, .value_scale = 100};
     for (int64_t i = 0; i < options.graph_layers; ++i) {
       const std::string name = "layers." + std::to_string(i);
-      configs_.emplace_back(store_, name + ".configs", options, joined, inputs, f);
+      configs_.emplace_back(store_, name + ".configs", graph::kLayoutConfigFeatures, f,
+                            LinearOptions{.has_bias = false});
       self_.emplace_back(store_, name + ".x", f, f, LinearOptions{.has_bias = false});
       dense_.emplace_back(store_, name + ".dense", f, f, kKeras);
     }
@@ -115,8 +116,12 @@ class LayoutResnet : public Network {
     x = activate(x, Activation::kLeakyRelu)
             .unsqueeze(1)
             .expand({batch.num_nodes(), batch.num_configs, options_.width});  // [N, C, F]
+    const at::Tensor layouts = batch.layouts.to(store_.dtype()) * 100;        // [nc, C, 18]
     for (size_t i = 0; i < dense_.size(); ++i) {
-      at::Tensor y = scale * (configs_[i](batch, context) + self_[i](x, context));
+      // The product with [configurations, x], each part by itself.
+      at::Tensor y = self_[i](x, context)
+                         .index_add(0, batch.graph->config_nodes, configs_[i](layouts, context));
+      y = scale * y;
       y = scale * (segment_sum(y, batch.graph->to_both) + y);
       y = dense_[i](activate(y, Activation::kLeakyRelu), context);
       x = x + activate(y, Activation::kLeakyRelu);
@@ -144,8 +149,7 @@ class LayoutResnet : public Network {
   ModelOptions options_;
   InputLayer nodes_;
   Mlp prenet_, head_;
-  std::vector<InputLayer> configs_;
-  std::vector<Linear> self_, dense_;
+  std::vector<Linear> configs_, self_, dense_;
 };
 
 /// Each node by itself: two hidden layers, mean over all nodes and over configurable ones.

@@ -48,7 +48,8 @@ class FirstPlace : public Network {
     for (size_t i = 0; i < convs_.size(); ++i) {
       x = conv_tails_[i](convolve(convs_[i], x, batch, context), x, context);
     }
-    return head_(x.mean(0), context).squeeze(-1);
+    // Not mean(): the sum's gradient is one row for all nodes, which needs no memory.
+    return head_(x.sum(0) / static_cast<double>(x.size(0)), context).squeeze(-1);
   }
 
   bool compares_configs() const override { return options_.cross_config; }

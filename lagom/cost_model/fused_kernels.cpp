@@ -118,6 +118,16 @@ LAGOM_CLONES void normalize_rows(const float* __restrict x, int64_t rows, int64_
   }
 }
 
+LAGOM_CLONES void normalize_in_place(float* __restrict x, int64_t rows, int64_t width,
+                                     const float* __restrict mean,
+                                     const float* __restrict inverse) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < width; ++c) {
+      x[i * width + c] = (x[i * width + c] - mean[c]) * inverse[c];
+    }
+  }
+}
+
 template <typename F>
 void for_each_column_block(int64_t width, F&& f) {
   const int64_t blocks = (width + kColumns - 1) / kColumns;
@@ -369,13 +379,8 @@ const float* gather_means(const Csr& csr, const float* x, int64_t first, int64_t
   }
   // The norm is linear: that of the mean is the mean of the norms.
   if (norm != nullptr) {
-    const auto count = static_cast<int64_t>(filled.size());
-    for (int64_t i = 0; i < count; ++i) {
-      float* row = out + i * width;
-      const float* mean = norm->mean.data();
-      const float* inverse = norm->inverse.data();
-      for (int64_t c = 0; c < width; ++c) row[c] = (row[c] - mean[c]) * inverse[c];
-    }
+    normalize_in_place(out, static_cast<int64_t>(filled.size()), width, norm->mean.data(),
+                       norm->inverse.data());
   }
   return out;
 }
