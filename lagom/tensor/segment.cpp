@@ -124,7 +124,7 @@ struct SegmentSum : torch::autograd::Function<SegmentSum> {
       const std::vector<double> scale = inverse_degrees(index->by_output());
       std::vector<int64_t> sizes(static_cast<size_t>(grad.dim()), 1);
       sizes[0] = index->num_outputs();
-      grad = grad * at::tensor(scale, grad.options()).view(sizes);
+      grad = grad * at::tensor(scale, at::kDouble).to(grad.scalar_type()).view(sizes);
     }
     at::Tensor grad_weights;
     if (!saved.empty() && context->needs_input_grad(1)) {
