@@ -202,13 +202,14 @@ at::Tensor fused_sage(const at::Tensor& x, const SegmentIndexPtr& index,
   return SageFunction::apply(x, OptionalTensor(neighbors), self, bias, index, has_norm, bf16_dots);
 }
 
-at::Tensor bf16_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const int64_t rows = x.numel() / x.size(-1);
+at::Tensor fused_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                        bool bf16_dots) {
+  const int64_t rows = x.numel() / weight.size(1);
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
   const at::Tensor flat_bias = bias.defined() ? bias : at::zeros({weight.size(0)});
   return SageFunction::apply(x.reshape({rows, 1, x.size(-1)}), OptionalTensor(), weight, flat_bias,
-                             SegmentIndexPtr(), false, true)
+                             SegmentIndexPtr(), false, bf16_dots)
       .view(sizes);
 }
 

@@ -34,8 +34,10 @@ at::Tensor fused_sage(const at::Tensor& x, const tensor::SegmentIndexPtr& index,
                       const at::Tensor& neighbors, const at::Tensor& self, const at::Tensor& bias,
                       bool has_norm, bool bf16_dots);
 
-/// x W^T + b with bfloat16 products; x [..., in].
-at::Tensor bf16_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+/// x W^T + b; x [..., in], bias undefined for none. The same bits for any number of threads, which
+/// a BLAS that divides the work by itself does not give.
+at::Tensor fused_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                        bool bf16_dots);
 
 /// (x - mean over nodes) / deviation over nodes. [N, C, K]
 at::Tensor fused_instance_norm(const at::Tensor& x);

