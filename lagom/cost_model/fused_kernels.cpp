@@ -178,36 +178,55 @@ LAGOM_CLONES void bias_sigmoid(float* g, int64_t rows, int64_t width, const floa
   }
 }
 
-/// out = dropout(gelu(u + residual)) with u = z * gate; gate and residual may be null.
-LAGOM_CLONES void activate_rows(const float* __restrict z, const float* __restrict gate,
-                                const float* __restrict residual, int64_t count, uint32_t place,
-                                const Dropout& dropout, float* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float u = gate == nullptr ? z[i] : z[i] * gate[i];
-    out[i] = fast_gelu(residual == nullptr ? u : u + residual[i]);
-  }
-  if (dropout.threshold == 0) return;
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] *= dropout.scale *
-              hash_keeps(place + static_cast<uint32_t>(i), dropout.seed, dropout.threshold);
+/// v = z * gate + residual; gate and residual may be null. A loop each: a choice inside one keeps
+/// compilers from vector code.
+LAGOM_CLONES void preactivation(const float* __restrict z, const float* __restrict gate,
+                                const float* __restrict residual, int64_t count,
+                                float* __restrict v) {
+  if (gate != nullptr && residual != nullptr) {
+    for (int64_t i = 0; i < count; ++i) v[i] = z[i] * gate[i] + residual[i];
+  } else if (gate != nullptr) {
+    for (int64_t i = 0; i < count; ++i) v[i] = z[i] * gate[i];
+  } else if (residual != nullptr) {
+    for (int64_t i = 0; i < count; ++i) v[i] = z[i] + residual[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) v[i] = z[i];
   }
 }
 
-/// d = gradient of u + residual.
-LAGOM_CLONES void activate_rows_backward(const float* __restrict z, const float* __restrict gate,
-                                         const float* __restrict residual,
-                                         const float* __restrict grad, int64_t count,
-                                         uint32_t place, const Dropout& dropout,
-                                         float* __restrict d) {
+LAGOM_CLONES void gelu_in_place(float* v, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) v[i] = fast_gelu(v[i]);
+}
+
+/// Preactivations become their gradients.
+LAGOM_CLONES void gelu_backward_in_place(float* __restrict v, const float* __restrict grad,
+                                         int64_t count) {
+  for (int64_t i = 0; i < count; ++i) v[i] = grad[i] * fast_gelu_slope(v[i]);
+}
+
+LAGOM_CLONES void apply_dropout(float* x, int64_t count, uint32_t place, const Dropout& dropout) {
+  const float scale = dropout.scale;
+  const uint32_t seed = dropout.seed, threshold = dropout.threshold;
   for (int64_t i = 0; i < count; ++i) {
-    const float u = gate == nullptr ? z[i] : z[i] * gate[i];
-    d[i] = grad[i] * fast_gelu_slope(residual == nullptr ? u : u + residual[i]);
+    x[i] *= scale * hash_keeps(place + static_cast<uint32_t>(i), seed, threshold);
   }
-  if (dropout.threshold == 0) return;
-  for (int64_t i = 0; i < count; ++i) {
-    d[i] *= dropout.scale *
-            hash_keeps(place + static_cast<uint32_t>(i), dropout.seed, dropout.threshold);
-  }
+}
+
+/// out = dropout(gelu(z * gate + residual))
+void activate_rows(const float* z, const float* gate, const float* residual, int64_t count,
+                   uint32_t place, const Dropout& dropout, float* out) {
+  preactivation(z, gate, residual, count, out);
+  gelu_in_place(out, count);
+  if (dropout.threshold != 0) apply_dropout(out, count, place, dropout);
+}
+
+/// d = gradient of z * gate + residual.
+void activate_rows_backward(const float* z, const float* gate, const float* residual,
+                            const float* grad, int64_t count, uint32_t place,
+                            const Dropout& dropout, float* d) {
+  preactivation(z, gate, residual, count, d);
+  gelu_backward_in_place(d, grad, count);
+  if (dropout.threshold != 0) apply_dropout(d, count, place, dropout);
 }
 
 LAGOM_CLONES void multiply_into(const float* __restrict a, const float* __restrict b, int64_t count,
@@ -436,9 +455,12 @@ void block_tail_forward(const TailShape& shape, const TailWeights& weights, cons
       u = both;
       gate = nullptr;
     }
-    activate_rows(u, gate, residual == nullptr ? nullptr : residual + first * out_row,
-                  nodes * out_row, static_cast<uint32_t>(first * out_row), dropout,
-                  out + first * out_row);
+    for (int64_t n = 0; n < nodes; ++n) {
+      const int64_t in_tile = n * out_row, place = (first + n) * out_row;
+      activate_rows(u + in_tile, gate == nullptr ? nullptr : gate + in_tile,
+                    residual == nullptr ? nullptr : residual + place, out_row,
+                    static_cast<uint32_t>(place), dropout, out + place);
+    }
   });
 }
 

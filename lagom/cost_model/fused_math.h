@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <cstring>
 
+// Inlined by force: only then they are compiled for the instructions of the loop around them.
+#define LAGOM_INLINE [[gnu::always_inline]] inline
+
 namespace lagom::cost_model {
 
 /// exp(x) to 2 ulp for x in [-87, 88]; beyond, the value at the end of the range.
-inline float fast_exp(float x) {
+LAGOM_INLINE float fast_exp(float x) {
   x = x < -87.0F ? -87.0F : x;
   x = x > 88.0F ? 88.0F : x;
   // x = n ln 2 + r; adding 1.5 * 2^23 rounds to a whole number.
@@ -28,7 +31,7 @@ inline float fast_exp(float x) {
   return p * scale;
 }
 
-inline float fast_sigmoid(float x) {
+LAGOM_INLINE float fast_sigmoid(float x) {
   return 1.0F / (1.0F + fast_exp(-x));
 }
 
@@ -37,7 +40,7 @@ inline float fast_sigmoid(float x) {
 struct Normal {
   float density, probability;
 };
-inline Normal fast_normal(float x) {
+LAGOM_INLINE Normal fast_normal(float x) {
   const float positive = x < 0 ? -x : x;
   const float density = fast_exp(-0.5F * x * x);
   const float t = 1.0F / (1.0F + 0.3275911F * 0.707106781F * positive);
@@ -50,16 +53,16 @@ inline Normal fast_normal(float x) {
   return {density, x < 0 ? tail : 1.0F - tail};
 }
 
-inline float fast_gelu(float x) {
+LAGOM_INLINE float fast_gelu(float x) {
   return x * fast_normal(x).probability;
 }
-inline float fast_gelu_slope(float x) {
+LAGOM_INLINE float fast_gelu_slope(float x) {
   const Normal normal = fast_normal(x);
   return normal.probability + x * normal.density * 0.398942280F;
 }
 
 /// 1 or 0 with probability `share` by a hash (MurmurHash3's mixer) of seed and place.
-inline float hash_keeps(uint32_t place, uint32_t seed, uint32_t threshold) {
+LAGOM_INLINE float hash_keeps(uint32_t place, uint32_t seed, uint32_t threshold) {
   uint32_t h = place * 0x9E3779B1U ^ seed;
   h ^= h >> 16;
   h *= 0x85EBCA6BU;
