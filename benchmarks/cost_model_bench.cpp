@@ -13,11 +13,15 @@
 #include "lagom/cost_model/losses.h"
 #include "lagom/cost_model/network.h"
 #include "lagom/graph/op_graph.h"
+#include "lagom/tensor/caching_allocator.h"
 #include "lagom/tensor/segment.h"
 #include "lagom/tensor/threads.h"
 
 namespace lagom::cost_model {
 namespace {
+
+// As in lagom-learn.
+const bool kCaches = (tensor::use_caching_allocator(), true);
 
 constexpr int64_t kNodes = 2000, kEdges = 2040, kConfigNodes = 400;
 
