@@ -10,6 +10,7 @@
 extern "C" void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n,
                        const int* k, const float* alpha, const float* a, const int* lda,
                        const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
+extern "C" int MKL_Set_Num_Threads_Local(int num_threads);
 
 namespace lagom::tensor {
 namespace {
@@ -17,9 +18,18 @@ namespace {
 constexpr int64_t kPanel = 64;  // columns: four registers of 16
 constexpr int64_t kRows = 6;    // times four accumulators: 24 of the 32 registers
 
+/// MKL divides a product among its threads, and its bits depend on how: while this lives, the
+/// calling thread's products run on it alone.
+struct OneThread {
+  OneThread() : before(MKL_Set_Num_Threads_Local(1)) {}
+  ~OneThread() { MKL_Set_Num_Threads_Local(before); }
+  int before;
+};
+
 /// c [m, n] = a b (+ c), all row-major; a is [m, k] or, transposed, [k, m]; b is [k, n] or [n, k].
 void gemm(bool transposed_a, bool transposed_b, int64_t m, int64_t n, int64_t k, const float* a,
           const float* b, bool adds, float* c) {
+  const OneThread one_thread;
   // Fortran sees the transposes of all three: c^T = b^T a^T.
   const int fm = static_cast<int>(n), fn = static_cast<int>(m), fk = static_cast<int>(k);
   const int lda = static_cast<int>(transposed_b ? k : n),
