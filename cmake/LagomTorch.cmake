@@ -24,6 +24,10 @@ if(LAGOM_TORCH_DIR)
   # The library with tensors: what trains and what asks a trained model.
   lagom_sources(torch_sources lagom/tensor lagom/dist lagom/train lagom/cost_model lagom/lm)
   add_library(lagom_torch STATIC ${torch_sources})
+  # Loops over values, meant to become vector code; their order of summing is written out.
+  set_source_files_properties(lagom/tensor/segment.cpp PROPERTIES COMPILE_OPTIONS "-O3")
+  set_source_files_properties(lagom/cost_model/fused_kernels.cpp PROPERTIES
+    COMPILE_OPTIONS "-O3;-ffp-contract=fast;-fno-math-errno;-fno-trapping-math")
   target_link_libraries(lagom_torch
     PUBLIC lagom_core lagom_libtorch
     PRIVATE lagom_json lagom_fmt)

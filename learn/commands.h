@@ -8,4 +8,8 @@ namespace lagom::learn {
 
 using cli::Action;
 
+void add_train(CLI::App& app, Action& chosen);
+void add_eval(CLI::App& app, Action& chosen);
+void add_rank(CLI::App& app, Action& chosen);
+
 }  // namespace lagom::learn

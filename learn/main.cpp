@@ -1,12 +1,17 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/program.h"
+#include "lagom/tensor/caching_allocator.h"
 #include "learn/commands.h"
 
 int main(int argc, char** argv) {
+  lagom::tensor::use_caching_allocator();
   CLI::App app("The commands of lagom that train and ask models.", "lagom");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
   lagom::learn::Action chosen;
+  lagom::learn::add_train(app, chosen);
+  lagom::learn::add_eval(app, chosen);
+  lagom::learn::add_rank(app, chosen);
   return lagom::cli::run_program(app, argc, argv, chosen);
 }

@@ -1,0 +1,184 @@
+#include "lagom/cost_model/batch.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lagom/cost_model/positions.h"
+#include "lagom/graph/op_graph.h"
+
+namespace lagom::cost_model {
+namespace {
+
+using graph::kFeatureRank;
+using graph::kLayoutConfigFeatures;
+using tensor::SegmentIndex;
+
+constexpr size_t kFirstLayoutColumn = 134;  // minor_to_major ends v1's columns
+
+template <typename T>
+at::Tensor tensor_of(const std::vector<T>& values, at::IntArrayRef sizes, at::ScalarType type) {
+  const at::Tensor view = at::from_blob(const_cast<T*>(values.data()), sizes,
+                                        at::TensorOptions().dtype(c10::CppTypeToScalarType<T>()));
+  return view.to(type, /*non_blocking=*/false, /*copy=*/true);
+}
+
+void fill_node_features(const GraphData& graph, const ReducedGraph& reduced,
+                        const Normalization& normalization, PreparedGraph& out) {
+  const auto columns = static_cast<size_t>(graph::num_node_features(graph.format.feature_version));
+  const size_t n = reduced.nodes.size();
+  std::vector<float> features(n * columns, 0);
+  std::vector<int64_t> layout(n * kNodeLayoutColumns, -1), opcode(n);
+  std::vector<uint8_t> region(n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    opcode[i] = reduced.node_opcode[i];
+    if (reduced.nodes[i] < 0) {
+      region[i] = 1;
+      continue;
+    }
+    const auto row =
+        graph.node_feat.subspan(static_cast<size_t>(reduced.nodes[i]) * columns, columns);
+    normalization.apply_to_nodes(row, std::span(features).subspan(i * columns, columns));
+    for (size_t d = 0; d < kNodeLayoutColumns; ++d) {
+      layout[i * kNodeLayoutColumns + d] = static_cast<int64_t>(row[kFirstLayoutColumn + d]);
+    }
+  }
+  const auto rows = static_cast<int64_t>(n);
+  out.node_feat = tensor_of(features, {rows, static_cast<int64_t>(columns)}, at::kFloat);
+  out.node_opcode = tensor_of(opcode, {rows}, at::kLong);
+  out.node_layout = tensor_of(layout, {rows, kNodeLayoutColumns}, at::kLong);
+  out.node_region = tensor_of(region, {rows}, at::kBool);
+}
+
+void fill_edges(const ReducedGraph& reduced, PreparedGraph& out) {
+  const int64_t n = reduced.num_nodes();
+  out.to_operands = std::make_shared<SegmentIndex>(n, n, reduced.operands, reduced.users);
+  out.to_users = std::make_shared<SegmentIndex>(n, n, reduced.users, reduced.operands);
+  std::vector<int32_t> outputs = reduced.users, inputs = reduced.operands;
+  outputs.insert(outputs.end(), reduced.operands.begin(), reduced.operands.end());
+  inputs.insert(inputs.end(), reduced.users.begin(), reduced.users.end());
+  out.to_both = std::make_shared<SegmentIndex>(n, n, outputs, inputs);
+  std::vector<int64_t> kinds;
+  for (const EdgeKind kind : reduced.edge_kind) kinds.push_back(static_cast<int64_t>(kind));
+  out.edge_kind = tensor_of(kinds, {reduced.num_edges()}, at::kLong);
+}
+
+enum Agreement { kAgree = 0, kDisagree = 1, kOpen = 2 };
+
+/// Whether what one node makes has the layout that another one reads. Layouts may name the
+/// minor-most dimensions only: those that both name count.
+Agreement compare_layouts(const int8_t* made, const int8_t* user) {
+  Agreement result = kOpen;
+  for (const size_t tensor : {size_t{1}, size_t{2}}) {
+    const int8_t* read = user + tensor * kFeatureRank;
+    bool is_equal = true;
+    size_t compared = 0;
+    for (; compared < kFeatureRank && made[compared] >= 0 && read[compared] >= 0; ++compared) {
+      is_equal = is_equal && made[compared] == read[compared];
+    }
+    if (compared == 0) continue;
+    if (is_equal) return kAgree;
+    result = kDisagree;
+  }
+  return result;
+}
+
+/// [nc, C, 6] of layouts [C, nc, 18].
+at::Tensor agreement_of(const ConfigLinks& links, const ConfigRows& rows, int64_t nc) {
+  at::Tensor out = at::zeros({nc, rows.count, kAgreementColumns});
+  auto* values = out.mutable_data_ptr<float>();
+  std::vector<float> operand_links(static_cast<size_t>(nc), 0), user_links(operand_links);
+  for (size_t k = 0; k < links.users.size(); ++k) {
+    ++operand_links[static_cast<size_t>(links.users[k])];
+    ++user_links[static_cast<size_t>(links.operands[k])];
+  }
+  const auto at = [&](int64_t c, int32_t node) {
+    return rows.layouts.data() + (c * nc + node) * kLayoutConfigFeatures;
+  };
+  for (size_t k = 0; k < links.users.size(); ++k) {
+    const int32_t user = links.users[k], operand = links.operands[k];
+    for (int64_t c = 0; c < rows.count; ++c) {
+      const auto state = compare_layouts(at(c, operand), at(c, user));
+      values[(user * rows.count + c) * kAgreementColumns + state] +=
+          1 / operand_links[static_cast<size_t>(user)];
+      values[(operand * rows.count + c) * kAgreementColumns + 3 + state] +=
+          1 / user_links[static_cast<size_t>(operand)];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+PreparedGraphPtr prepare_graph(const GraphData& graph, const Normalization& normalization,
+                               const DataOptions& options) {
+  require_format(graph, normalization.format);
+  const auto columns = static_cast<size_t>(graph::num_node_features(graph.format.feature_version));
+  std::vector<uint8_t> is_root(graph.node_opcode.size());
+  for (size_t i = 0; i < is_root.size(); ++i) is_root[i] = graph.node_feat[i * columns] != 0;
+  const GraphView view{.node_opcode = graph.node_opcode,
+                       .edge_index = graph.edge_index,
+                       .is_root = is_root,
+                       .node_config_ids = graph.node_config_ids};
+  const ReducedGraph reduced = reduce_graph(view, options.reduction);
+
+  auto out = std::make_shared<PreparedGraph>();
+  out->id = graph.id;
+  out->path = graph.path;
+  out->format = graph.format;
+  out->report = reduced.report;
+  out->num_nodes = reduced.num_nodes();
+  out->num_config_nodes = graph.num_config_nodes();
+  fill_node_features(graph, reduced, normalization, *out);
+  fill_edges(reduced, *out);
+  out->config_nodes = tensor_of(reduced.config_nodes, {out->num_config_nodes}, at::kLong);
+  if (options.position_steps > 0) {
+    const std::vector<float> returns = random_walk_returns(graph.edge_index, graph.num_nodes(),
+                                                           reduced.nodes, options.position_steps);
+    out->node_positions = tensor_of(returns, {out->num_nodes, options.position_steps}, at::kFloat);
+  }
+  if (options.link_hops > 0) out->links = config_links(view, options.link_hops);
+  return out;
+}
+
+Batch make_batch(const PreparedGraphPtr& graph, const ConfigRows& rows,
+                 const Normalization& normalization) {
+  const int64_t nc = graph->num_config_nodes, c = rows.count;
+  Batch batch{.graph = graph, .num_configs = c};
+  if (graph->format.has_layouts) {
+    batch.layouts = tensor_of(rows.layouts, {c, nc, kLayoutConfigFeatures}, at::kChar)
+                        .transpose(0, 1)
+                        .contiguous();  // [nc, C, 18]
+    if (!graph->links.users.empty()) batch.agreement = agreement_of(graph->links, rows, nc);
+  }
+  if (graph->format.has_forms) {
+    batch.forms = tensor_of(rows.forms, {c, nc}, at::kLong).t().contiguous();  // [nc, C]
+    const at::Tensor bits = tensor_of(rows.barriers, {c, nc}, at::kByte).t().unsqueeze(-1);
+    const at::Tensor shifts = at::arange(kBarrierBits, at::kByte);
+    batch.barriers = at::bitwise_and(at::bitwise_right_shift(bits, shifts), 1).to(at::kFloat);
+  }
+  if (graph->format.config_columns > 0) {
+    std::vector<float> scaled(rows.columns.size());
+    normalization.apply_to_configs(rows.columns, scaled);
+    batch.columns = tensor_of(scaled, {c, graph->format.config_columns}, at::kFloat);
+  }
+  return batch;
+}
+
+Batch select_configs(const Batch& batch, const at::Tensor& order) {
+  const auto select = [&](const at::Tensor& x, int64_t dim) {
+    return x.defined() ? x.index_select(dim, order) : x;
+  };
+  return {.graph = batch.graph,
+          .num_configs = order.size(0),
+          .layouts = select(batch.layouts, 1),
+          .forms = select(batch.forms, 1),
+          .barriers = select(batch.barriers, 1),
+          .columns = select(batch.columns, 0),
+          .agreement = select(batch.agreement, 1),
+          .runtimes = select(batch.runtimes, 0),
+          .uncertainties = select(batch.uncertainties, 0)};
+}
+
+}  // namespace lagom::cost_model

@@ -1,0 +1,644 @@
+#include "lagom/cost_model/fused_kernels.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "lagom/cost_model/fused_math.h"
+
+// Compiled for the newest instructions as well; the program picks when it starts.
+#define LAGOM_CLONES \
+  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+
+namespace lagom::cost_model {
+namespace {
+
+using tensor::Csr;
+using tensor::WeightDots;
+
+constexpr int64_t kColumns = 256;  // of a column block: N rows of 1 kB stay in the last-level cache
+constexpr int64_t kTileRows = 256;  // rows (node x configuration) of a tile
+constexpr int64_t kMaxParts = 16;
+
+struct Range {
+  int64_t begin, end;
+};
+/// Nodes are dealt to so many parts, whatever the threads.
+int64_t num_parts(int64_t nodes, int64_t configs) {
+  return std::clamp<int64_t>(nodes * configs / kTileRows, 1, kMaxParts);
+}
+int64_t tile_nodes(int64_t configs) {
+  return std::max<int64_t>(1, kTileRows / configs);
+}
+
+/// Calls f(part, first node, nodes) for every tile, tiles of a part in order on one thread.
+template <typename F>
+void for_each_tile(int64_t nodes, int64_t configs, F&& f) {
+  const int64_t parts = num_parts(nodes, configs);
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      const Range range = {nodes * part / parts, nodes * (part + 1) / parts};
+      for (int64_t node = range.begin; node < range.end; node += tile_nodes(configs)) {
+        f(part, node, std::min(tile_nodes(configs), range.end - node));
+      }
+    }
+  });
+}
+
+/// Buffers of a tile, which threads keep.
+float* scratch(size_t which, int64_t size) {
+  thread_local std::array<std::vector<float>, 10> buffers;
+  std::vector<float>& buffer = buffers[which];
+  if (buffer.size() < static_cast<size_t>(size)) buffer.resize(static_cast<size_t>(size));
+  return buffer.data();
+}
+
+void add_to(std::vector<float>& sum, const std::vector<float>& part) {
+  if (sum.empty()) {
+    sum = part;
+    return;
+  }
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+}
+
+// --- Columns -----------------------------------------------------------------------------------
+
+LAGOM_CLONES void block_norm(const float* x, int64_t rows, int64_t width, int64_t count,
+                             float* mean, float* inverse) {
+  double sums[kColumns];
+  std::fill_n(sums, count, 0.0);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < count; ++c) sums[c] += x[i * width + c];
+  }
+  for (int64_t c = 0; c < count; ++c) mean[c] = static_cast<float>(sums[c] / rows);
+  std::fill_n(sums, count, 0.0);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < count; ++c) {
+      const float d = x[i * width + c] - mean[c];
+      sums[c] += d * d;
+    }
+  }
+  for (int64_t c = 0; c < count; ++c) {
+    inverse[c] = static_cast<float>(1 / std::sqrt(sums[c] / rows + 1e-5));
+  }
+}
+
+LAGOM_CLONES void block_norm_backward(const float* x, int64_t rows, int64_t width, int64_t count,
+                                      const float* mean, const float* inverse, float* grad) {
+  double sums[kColumns], products[kColumns];
+  std::fill_n(sums, count, 0.0);
+  std::fill_n(products, count, 0.0);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < count; ++c) {
+      const float g = grad[i * width + c];
+      sums[c] += g;
+      products[c] += g * ((x[i * width + c] - mean[c]) * inverse[c]);
+    }
+  }
+  float shift[kColumns], slope[kColumns];
+  for (int64_t c = 0; c < count; ++c) {
+    shift[c] = static_cast<float>(sums[c] / rows);
+    slope[c] = static_cast<float>(products[c] / rows) * inverse[c];
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < count; ++c) {
+      float& g = grad[i * width + c];
+      g = inverse[c] * (g - shift[c] - (x[i * width + c] - mean[c]) * slope[c]);
+    }
+  }
+}
+
+LAGOM_CLONES void normalize_rows(const float* __restrict x, int64_t rows, int64_t width,
+                                 const float* __restrict mean, const float* __restrict inverse,
+                                 float* __restrict out) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < width; ++c) {
+      out[i * width + c] = (x[i * width + c] - mean[c]) * inverse[c];
+    }
+  }
+}
+
+LAGOM_CLONES void normalize_in_place(float* __restrict x, int64_t rows, int64_t width,
+                                     const float* __restrict mean,
+                                     const float* __restrict inverse) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < width; ++c) {
+      x[i * width + c] = (x[i * width + c] - mean[c]) * inverse[c];
+    }
+  }
+}
+
+template <typename F>
+void for_each_column_block(int64_t width, F&& f) {
+  const int64_t blocks = (width + kColumns - 1) / kColumns;
+  at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      f(b * kColumns, std::min(kColumns, width - b * kColumns));
+    }
+  });
+}
+
+/// The tile's normalised rows: in `buffer`, or x itself without a norm.
+const float* normalized(const float* x, int64_t nodes, int64_t width, const ColumnNorm* norm,
+                        size_t buffer) {
+  if (norm == nullptr) return x;
+  float* z = scratch(buffer, nodes * width);
+  normalize_rows(x, nodes, width, norm->mean.data(), norm->inverse.data(), z);
+  return z;
+}
+
+// --- Block tail --------------------------------------------------------------------------------
+
+struct Dropout {
+  uint32_t threshold, seed;
+  float scale;
+};
+Dropout prepared(const HashDropout& dropout) {
+  return {static_cast<uint32_t>(dropout.share * 16777216.0F), dropout.seed,
+          1 / (1 - dropout.share)};
+}
+
+LAGOM_CLONES void bias_relu(float* h, int64_t rows, int64_t width, const float* bias) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = 0; k < width; ++k) {
+      const float v = h[r * width + k] + bias[k];
+      h[r * width + k] = v > 0 ? v : 0;
+    }
+  }
+}
+
+/// Logits become gates.
+LAGOM_CLONES void bias_sigmoid(float* g, int64_t rows, int64_t width, const float* bias) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = 0; k < width; ++k) {
+      g[r * width + k] = fast_sigmoid(g[r * width + k] + bias[k]);
+    }
+  }
+}
+
+/// v = z * gate + residual; gate and residual may be null. A loop each: a choice inside one keeps
+/// compilers from vector code.
+LAGOM_CLONES void preactivation(const float* __restrict z, const float* __restrict gate,
+                                const float* __restrict residual, int64_t count,
+                                float* __restrict v) {
+  if (gate != nullptr && residual != nullptr) {
+    for (int64_t i = 0; i < count; ++i) v[i] = z[i] * gate[i] + residual[i];
+  } else if (gate != nullptr) {
+    for (int64_t i = 0; i < count; ++i) v[i] = z[i] * gate[i];
+  } else if (residual != nullptr) {
+    for (int64_t i = 0; i < count; ++i) v[i] = z[i] + residual[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) v[i] = z[i];
+  }
+}
+
+LAGOM_CLONES void gelu_in_place(float* v, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) v[i] = fast_gelu(v[i]);
+}
+
+/// Preactivations become their gradients.
+LAGOM_CLONES void gelu_backward_in_place(float* __restrict v, const float* __restrict grad,
+                                         int64_t count) {
+  for (int64_t i = 0; i < count; ++i) v[i] = grad[i] * fast_gelu_slope(v[i]);
+}
+
+LAGOM_CLONES void apply_dropout(float* x, int64_t count, uint32_t place, const Dropout& dropout) {
+  const float scale = dropout.scale;
+  const uint32_t seed = dropout.seed, threshold = dropout.threshold;
+  for (int64_t i = 0; i < count; ++i) {
+    x[i] *= scale * hash_keeps(place + static_cast<uint32_t>(i), seed, threshold);
+  }
+}
+
+/// out = dropout(gelu(z * gate + residual))
+void activate_rows(const float* z, const float* gate, const float* residual, int64_t count,
+                   uint32_t place, const Dropout& dropout, float* out) {
+  preactivation(z, gate, residual, count, out);
+  gelu_in_place(out, count);
+  if (dropout.threshold != 0) apply_dropout(out, count, place, dropout);
+}
+
+/// d = gradient of z * gate + residual.
+void activate_rows_backward(const float* z, const float* gate, const float* residual,
+                            const float* grad, int64_t count, uint32_t place,
+                            const Dropout& dropout, float* d) {
+  preactivation(z, gate, residual, count, d);
+  gelu_backward_in_place(d, grad, count);
+  if (dropout.threshold != 0) apply_dropout(d, count, place, dropout);
+}
+
+LAGOM_CLONES void multiply_into(const float* __restrict a, const float* __restrict b, int64_t count,
+                                float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = a[i] * b[i];
+}
+
+/// Softmax over the configurations of one node: a [C, K] of u [C, K].
+LAGOM_CLONES void softmax_over_configs(const float* __restrict u, int64_t configs, int64_t width,
+                                       float temperature, float* __restrict a,
+                                       float* __restrict largest, float* __restrict sum) {
+  const float inverse = 1 / temperature;
+  for (int64_t k = 0; k < width; ++k) largest[k] = u[k] * inverse;
+  for (int64_t c = 1; c < configs; ++c) {
+    for (int64_t k = 0; k < width; ++k) {
+      const float s = u[c * width + k] * inverse;
+      largest[k] = s > largest[k] ? s : largest[k];
+    }
+  }
+  for (int64_t k = 0; k < width; ++k) sum[k] = 0;
+  for (int64_t c = 0; c < configs; ++c) {
+    for (int64_t k = 0; k < width; ++k) {
+      const float e = fast_exp(u[c * width + k] * inverse - largest[k]);
+      a[c * width + k] = e;
+      sum[k] += e;
+    }
+  }
+  for (int64_t k = 0; k < width; ++k) sum[k] = 1 / sum[k];
+  for (int64_t c = 0; c < configs; ++c) {
+    for (int64_t k = 0; k < width; ++k) a[c * width + k] *= sum[k];
+  }
+}
+
+/// du of one node from the gradients d [C, 2 K] of concat(u, u * a); the temperature's is returned.
+LAGOM_CLONES float softmax_backward(const float* __restrict u, const float* __restrict a,
+                                    const float* __restrict d, int64_t configs, int64_t width,
+                                    float temperature, float* __restrict du,
+                                    float* __restrict dots) {
+  const float inverse = 1 / temperature;
+  for (int64_t k = 0; k < width; ++k) dots[k] = 0;
+  for (int64_t c = 0; c < configs; ++c) {
+    for (int64_t k = 0; k < width; ++k) {
+      dots[k] += a[c * width + k] * d[(2 * c + 1) * width + k] * u[c * width + k];
+    }
+  }
+  float change = 0;
+  for (int64_t c = 0; c < configs; ++c) {
+    float row = 0;
+    for (int64_t k = 0; k < width; ++k) {
+      const float second = d[(2 * c + 1) * width + k], value = u[c * width + k];
+      const float ds = a[c * width + k] * (second * value - dots[k]);
+      du[c * width + k] = d[2 * c * width + k] + second * a[c * width + k] + ds * inverse;
+      row += ds * value;
+    }
+    change += row;
+  }
+  return -change * inverse * inverse;
+}
+
+/// From du: dz = du * gate, dp = du * z * gate * (1 - gate), the logits' gradient.
+LAGOM_CLONES void gate_backward(const float* __restrict du, const float* __restrict z,
+                                const float* __restrict gate, int64_t count, float* __restrict dz,
+                                float* __restrict dp) {
+  for (int64_t i = 0; i < count; ++i) {
+    dz[i] = du[i] * gate[i];
+    dp[i] = du[i] * z[i] * gate[i] * (1 - gate[i]);
+  }
+}
+
+LAGOM_CLONES void mask_where_zero(float* __restrict grad, const float* __restrict value,
+                                  int64_t count) {
+  for (int64_t i = 0; i < count; ++i) grad[i] = value[i] > 0 ? grad[i] : 0;
+}
+
+LAGOM_CLONES void add_column_sums(const float* __restrict x, int64_t rows, int64_t width,
+                                  float* __restrict sums) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = 0; k < width; ++k) sums[k] += x[r * width + k];
+  }
+}
+
+LAGOM_CLONES void concat_rows(const float* __restrict u, const float* __restrict a, int64_t rows,
+                              int64_t width, float* __restrict out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = 0; k < width; ++k) {
+      out[2 * r * width + k] = u[r * width + k];
+      out[(2 * r + 1) * width + k] = u[r * width + k] * a[r * width + k];
+    }
+  }
+}
+
+/// What a tail's forward computes of a tile and its backward computes again.
+struct TailTile {
+  const float* z;        ///< [rows, K], normalised.
+  const float* hidden;   ///< [rows, hidden] behind the ReLU; null without attention, as the gate.
+  const float* gate;     ///< [rows, K]
+  const float* u;        ///< [rows, K] = z * gate; only with cross-configuration attention.
+  const float* softmax;  ///< [rows, K]; likewise.
+};
+
+struct TailDots {
+  TailDots(const TailShape& shape, const TailWeights& w)
+      : down(w.down, w.hidden, shape.width, shape.precision),
+        up(w.up, shape.width, w.hidden, shape.precision) {}
+  WeightDots down, up;
+};
+
+TailTile run_tail(const TailShape& shape, const TailWeights& w, const TailDots& dots,
+                  const float* x, int64_t nodes, const ColumnNorm* norm) {
+  const int64_t k = shape.width, rows = nodes * shape.configs;
+  TailTile tile = {.z = normalized(x, nodes, shape.configs * k, norm, 0)};
+  if (w.down != nullptr) {
+    float* h = scratch(1, rows * w.hidden);
+    dots.down.forward(tile.z, rows, h, /*adds=*/false);
+    bias_relu(h, rows, w.hidden, w.down_bias);
+    float* g = scratch(2, rows * k);
+    dots.up.forward(h, rows, g, /*adds=*/false);
+    bias_sigmoid(g, rows, k, w.up_bias);
+    tile.hidden = h;
+    tile.gate = g;
+  }
+  if (shape.has_cross) {
+    const float* u = tile.z;
+    if (tile.gate != nullptr) {
+      float* product = scratch(3, rows * k);
+      multiply_into(tile.z, tile.gate, rows * k, product);
+      u = product;
+    }
+    float* a = scratch(4, rows * k);
+    float* columns = scratch(5, 2 * k);
+    for (int64_t n = 0; n < nodes; ++n) {
+      softmax_over_configs(u + n * shape.configs * k, shape.configs, k, shape.temperature,
+                           a + n * shape.configs * k, columns, columns + k);
+    }
+    tile.u = u;
+    tile.softmax = a;
+  }
+  return tile;
+}
+
+// --- Convolution -------------------------------------------------------------------------------
+
+LAGOM_CLONES void add_row(const float* __restrict x, int64_t count, float* __restrict sum) {
+  for (int64_t i = 0; i < count; ++i) sum[i] += x[i];
+}
+LAGOM_CLONES void add_scaled_row(const float* __restrict x, int64_t count, float scale,
+                                 float* __restrict sum) {
+  for (int64_t i = 0; i < count; ++i) sum[i] += scale * x[i];
+}
+LAGOM_CLONES void scale_row(float* x, int64_t count, float scale) {
+  for (int64_t i = 0; i < count; ++i) x[i] *= scale;
+}
+
+/// Means over the segments of the tile's nodes that have any, one behind the other, normalised;
+/// `filled` gets those nodes.
+const float* gather_means(const Csr& csr, const float* x, int64_t first, int64_t nodes,
+                          int64_t width, const ColumnNorm* norm, std::vector<int64_t>& filled,
+                          size_t buffer) {
+  filled.clear();
+  float* out = scratch(buffer, nodes * width);
+  for (int64_t node = first; node < first + nodes; ++node) {
+    const int64_t degree = csr.degree(node);
+    if (degree == 0) continue;
+    float* to = out + static_cast<int64_t>(filled.size()) * width;
+    std::fill_n(to, width, 0.0F);
+    for (int64_t k = csr.offsets[node]; k < csr.offsets[node + 1]; ++k) {
+      add_row(x + csr.neighbors[k] * width, width, to);
+    }
+    if (degree > 1) scale_row(to, width, 1.0F / static_cast<float>(degree));
+    filled.push_back(node);
+  }
+  // The norm is linear: that of the mean is the mean of the norms.
+  if (norm != nullptr) {
+    normalize_in_place(out, static_cast<int64_t>(filled.size()), width, norm->mean.data(),
+                       norm->inverse.data());
+  }
+  return out;
+}
+
+}  // namespace
+
+ColumnNorm column_norm(const float* x, int64_t rows, int64_t width) {
+  ColumnNorm norm{.mean = std::vector<float>(static_cast<size_t>(width)),
+                  .inverse = std::vector<float>(static_cast<size_t>(width))};
+  for_each_column_block(width, [&](int64_t first, int64_t count) {
+    block_norm(x + first, rows, width, count, norm.mean.data() + first,
+               norm.inverse.data() + first);
+  });
+  return norm;
+}
+
+void normalize(const float* x, int64_t rows, int64_t width, const ColumnNorm& norm, float* out) {
+  at::parallel_for(0, rows, 1, [&](int64_t begin, int64_t end) {
+    normalize_rows(x + begin * width, end - begin, width, norm.mean.data(), norm.inverse.data(),
+                   out + begin * width);
+  });
+}
+
+void normalize_backward(const float* x, int64_t rows, int64_t width, const ColumnNorm& norm,
+                        float* grad) {
+  for_each_column_block(width, [&](int64_t first, int64_t count) {
+    block_norm_backward(x + first, rows, width, count, norm.mean.data() + first,
+                        norm.inverse.data() + first, grad + first);
+  });
+}
+
+void dropout_factors(const HashDropout& dropout, int64_t count, float* out) {
+  const Dropout d = prepared(dropout);
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = d.scale * hash_keeps(static_cast<uint32_t>(i), d.seed, d.threshold);
+  }
+}
+
+void block_tail_forward(const TailShape& shape, const TailWeights& weights, const float* x,
+                        const ColumnNorm* norm, const float* residual, float* out) {
+  const TailDots dots(shape, weights);
+  const Dropout dropout = prepared(shape.dropout);
+  const int64_t c = shape.configs, k = shape.width, out_row = c * shape.out_width();
+  for_each_tile(shape.nodes, c, [&](int64_t, int64_t first, int64_t nodes) {
+    const TailTile tile = run_tail(shape, weights, dots, x + first * c * k, nodes, norm);
+    const float* u = tile.z;
+    const float* gate = tile.gate;
+    if (shape.has_cross) {
+      float* both = scratch(6, nodes * out_row);
+      concat_rows(tile.u, tile.softmax, nodes * c, k, both);
+      u = both;
+      gate = nullptr;
+    }
+    for (int64_t n = 0; n < nodes; ++n) {
+      const int64_t in_tile = n * out_row, place = (first + n) * out_row;
+      activate_rows(u + in_tile, gate == nullptr ? nullptr : gate + in_tile,
+                    residual == nullptr ? nullptr : residual + place, out_row,
+                    static_cast<uint32_t>(place), dropout, out + place);
+    }
+  });
+}
+
+TailGradients block_tail_backward(const TailShape& shape, const TailWeights& weights,
+                                  const float* x, const ColumnNorm* norm, const float* residual,
+                                  const float* grad, int64_t grad_stride, float* grad_x,
+                                  float* grad_residual) {
+  const TailDots dots(shape, weights);
+  const Dropout dropout = prepared(shape.dropout);
+  const int64_t c = shape.configs, k = shape.width, out_row = c * shape.out_width();
+  const auto hidden = static_cast<size_t>(weights.hidden), width = static_cast<size_t>(k);
+  std::vector<TailGradients> parts(static_cast<size_t>(num_parts(shape.nodes, c)));
+  if (weights.down != nullptr) {
+    for (TailGradients& part : parts) {
+      part.down.assign(hidden * width, 0);
+      part.up.assign(hidden * width, 0);
+      part.down_bias.assign(hidden, 0);
+      part.up_bias.assign(width, 0);
+    }
+  }
+  for_each_tile(shape.nodes, c, [&](int64_t number, int64_t first, int64_t nodes) {
+    TailGradients& part = parts[static_cast<size_t>(number)];
+    const int64_t rows = nodes * c;
+    const TailTile tile = run_tail(shape, weights, dots, x + first * c * k, nodes, norm);
+    const float* u = tile.z;
+    const float* gate = tile.gate;
+    if (shape.has_cross) {
+      float* both = scratch(6, nodes * out_row);
+      concat_rows(tile.u, tile.softmax, rows, k, both);
+      u = both;
+      gate = nullptr;
+    }
+    float* d =
+        grad_residual != nullptr ? grad_residual + first * out_row : scratch(7, nodes * out_row);
+    for (int64_t n = 0; n < nodes; ++n) {
+      const int64_t at = n * out_row;
+      activate_rows_backward(u + at, gate == nullptr ? nullptr : gate + at,
+                             residual == nullptr ? nullptr : residual + first * out_row + at,
+                             grad + (first + n) * grad_stride, out_row,
+                             static_cast<uint32_t>((first + n) * out_row), dropout, d + at);
+    }
+    const float* du = d;
+    if (shape.has_cross) {
+      float* to = scratch(8, rows * k);
+      float* columns = scratch(5, 2 * k);
+      for (int64_t n = 0; n < nodes; ++n) {
+        const int64_t at = n * c * k;
+        part.temperature += softmax_backward(tile.u + at, tile.softmax + at, d + n * out_row, c, k,
+                                             shape.temperature, to + at, columns);
+      }
+      du = to;
+    }
+    float* dz = grad_x + first * c * k;
+    if (weights.down == nullptr) {
+      std::copy_n(du, rows * k, dz);
+      return;
+    }
+    float* dp = scratch(9, rows * k);
+    gate_backward(du, tile.z, tile.gate, rows * k, dz, dp);
+    add_column_sums(dp, rows, k, part.up_bias.data());
+    dots.up.weight_gradient(dp, tile.hidden, rows, part.up.data());
+    float* dh = scratch(3, rows * std::max(k, weights.hidden));  // u is not needed any more
+    dots.up.input_gradient(dp, rows, dh, /*adds=*/false);
+    mask_where_zero(dh, tile.hidden, rows * weights.hidden);
+    add_column_sums(dh, rows, weights.hidden, part.down_bias.data());
+    dots.down.weight_gradient(dh, tile.z, rows, part.down.data());
+    dots.down.input_gradient(dh, rows, dz, /*adds=*/true);
+  });
+  if (norm != nullptr) normalize_backward(x, shape.nodes, c * k, *norm, grad_x);
+  TailGradients sum;
+  for (const TailGradients& part : parts) {
+    add_to(sum.down, part.down);
+    add_to(sum.down_bias, part.down_bias);
+    add_to(sum.up, part.up);
+    add_to(sum.up_bias, part.up_bias);
+    sum.temperature += part.temperature;
+  }
+  return sum;
+}
+
+void sage_forward(const ConvShape& shape, const tensor::SegmentIndex* index, const float* neighbors,
+                  const float* self, const float* bias, const float* x, const ColumnNorm* norm,
+                  float* out) {
+  const WeightDots self_dots(self, shape.out, shape.in, shape.precision);
+  const WeightDots neighbor_dots(neighbors, shape.out, index == nullptr ? 0 : shape.in,
+                                 shape.precision);
+  const int64_t c = shape.configs, in_row = c * shape.in, out_row = c * shape.out;
+  for_each_tile(shape.nodes, c, [&](int64_t, int64_t first, int64_t nodes) {
+    const float* z = normalized(x + first * in_row, nodes, in_row, norm, 0);
+    float* y = out + first * out_row;
+    for (int64_t r = 0; r < nodes * c; ++r) std::copy_n(bias, shape.out, y + r * shape.out);
+    self_dots.forward(z, nodes * c, y, /*adds=*/true);
+    if (index == nullptr) return;
+    thread_local std::vector<int64_t> filled;
+    const float* means = gather_means(index->by_output(), x, first, nodes, in_row, norm, filled, 1);
+    const auto count = static_cast<int64_t>(filled.size());
+    float* added = scratch(2, count * out_row);
+    neighbor_dots.forward(means, count * c, added, /*adds=*/false);
+    for (int64_t i = 0; i < count; ++i) {
+      add_row(added + i * out_row, out_row, out + filled[static_cast<size_t>(i)] * out_row);
+    }
+  });
+}
+
+ConvGradients sage_backward(const ConvShape& shape, const tensor::SegmentIndex* index,
+                            const float* neighbors, const float* self, const float* x,
+                            const ColumnNorm* norm, const float* grad, float* grad_x) {
+  const WeightDots self_dots(self, shape.out, shape.in, shape.precision);
+  const WeightDots neighbor_dots(neighbors, shape.out, index == nullptr ? 0 : shape.in,
+                                 shape.precision);
+  const int64_t c = shape.configs, in_row = c * shape.in, out_row = c * shape.out;
+  const auto weight = static_cast<size_t>(shape.out * shape.in);
+  std::vector<ConvGradients> parts(static_cast<size_t>(num_parts(shape.nodes, c)));
+  for (ConvGradients& part : parts) {
+    part.self.assign(weight, 0);
+    part.bias.assign(static_cast<size_t>(shape.out), 0);
+    if (index != nullptr) part.neighbors.assign(weight, 0);
+  }
+  // Gradients of the means, of nodes that have any, in the order of the nodes.
+  std::vector<int64_t> place;
+  std::vector<float> mean_gradients;
+  if (index != nullptr) {
+    int64_t count = 0;
+    for (int64_t node = 0; node < shape.nodes; ++node) {
+      place.push_back(count);
+      count += index->by_output().degree(node) > 0;
+    }
+    if (grad_x != nullptr) mean_gradients.resize(static_cast<size_t>(count * in_row));
+  }
+  for_each_tile(shape.nodes, c, [&](int64_t number, int64_t first, int64_t nodes) {
+    ConvGradients& part = parts[static_cast<size_t>(number)];
+    const int64_t rows = nodes * c;
+    const float* z = normalized(x + first * in_row, nodes, in_row, norm, 0);
+    const float* dy = grad + first * out_row;
+    add_column_sums(dy, rows, shape.out, part.bias.data());
+    self_dots.weight_gradient(dy, z, rows, part.self.data());
+    if (grad_x != nullptr) {
+      self_dots.input_gradient(dy, rows, grad_x + first * in_row, /*adds=*/false);
+    }
+    if (index == nullptr) return;
+    thread_local std::vector<int64_t> filled;
+    const float* means = gather_means(index->by_output(), x, first, nodes, in_row, norm, filled, 1);
+    const auto count = static_cast<int64_t>(filled.size());
+    if (count == 0) return;
+    float* packed = scratch(2, count * out_row);
+    for (int64_t i = 0; i < count; ++i) {
+      std::copy_n(grad + filled[static_cast<size_t>(i)] * out_row, out_row, packed + i * out_row);
+    }
+    neighbor_dots.weight_gradient(packed, means, count * c, part.neighbors.data());
+    if (grad_x != nullptr) {
+      neighbor_dots.input_gradient(
+          packed, count * c, mean_gradients.data() + place[static_cast<size_t>(filled[0])] * in_row,
+          /*adds=*/false);
+    }
+  });
+  if (grad_x != nullptr && index != nullptr) {
+    const Csr& csr = index->by_input();
+    at::parallel_for(0, shape.nodes, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t node = begin; node < end; ++node) {
+        for (int64_t e = csr.offsets[node]; e < csr.offsets[node + 1]; ++e) {
+          const int64_t output = csr.neighbors[e];
+          add_scaled_row(mean_gradients.data() + place[static_cast<size_t>(output)] * in_row,
+                         in_row, 1.0F / static_cast<float>(index->by_output().degree(output)),
+                         grad_x + node * in_row);
+        }
+      }
+    });
+  }
+  if (grad_x != nullptr && norm != nullptr) {
+    normalize_backward(x, shape.nodes, in_row, *norm, grad_x);
+  }
+  ConvGradients sum;
+  for (const ConvGradients& part : parts) {
+    add_to(sum.neighbors, part.neighbors);
+    add_to(sum.self, part.self);
+    add_to(sum.bias, part.bias);
+  }
+  return sum;
+}
+
+}  // namespace lagom::cost_model

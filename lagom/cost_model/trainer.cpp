@@ -1,0 +1,303 @@
+#include "lagom/cost_model/trainer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+
+#include "lagom/graph/collection.h"
+#include "lagom/train/flat_parameters.h"
+#include "lagom/train/run_log.h"
+#include "lagom/util/error.h"
+#include "lagom/util/file.h"
+#include "lagom/util/options.h"
+
+namespace lagom::cost_model {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::Scalar;
+
+constexpr std::string_view kMetrics[] = {"kendall_tau", "ordered_pair_accuracy", "top1_slowdown",
+                                         "top5_slowdown"};
+
+/// One run: everything that changes from step to step.
+class Run {
+ public:
+  Run(const TrainOptions& options, const std::vector<LabeledGraph>& train,
+      const std::vector<LabeledGraph>& valid, int64_t seed, const fs::path& folder, bool resume)
+      : options_(options),
+        seed_(seed),
+        folder_(folder),
+        valid_sources_(valid),
+        model_(options.model, options.data, fit_normalization(train, options.data.transform),
+               static_cast<uint64_t>(seed)),
+        train_(prepare_graphs(train, model_.normalization(), options.data)),
+        valid_(prepare_graphs(valid, model_.normalization(), options.data)),
+        parameters_({{.name = "all",
+                      .parameters = model_.network().parameters(),
+                      .weight_decay = options.weight_decay}}),
+        optimizer_(parameters_, options.optimizer) {
+    if (options.average_decay > 0) average_.emplace(parameters_, options.average_decay);
+    if (resume) load();
+  }
+
+  RunResult go(const StopCheck& stop) {
+    train::RunLog log(folder_, step_ + 1);
+    train::Progress progress(step_, options_.steps);
+    BatchLoader loader(
+        train_, model_.normalization(),
+        {.configs = options_.configs, .by_num_configs = options_.by_num_configs, .seed = seed_},
+        step_ * options_.graphs_per_step);
+    bool is_saved = true;
+    while (step_ < options_.steps && !is_exhausted()) {
+      if (stop && stop()) {
+        if (!is_saved) save_last();
+        return result(/*was_stopped=*/true);
+      }
+      take_step(loader, log);
+      is_saved = false;
+      if (step_ % options_.eval_every == 0 || step_ == options_.steps) {
+        validate(log);
+        save_last();
+        is_saved = true;
+      }
+      progress.update(step_, "loss " + std::to_string(loss_) + ", best " + std::to_string(best_));
+    }
+    return result(/*was_stopped=*/false);
+  }
+
+ private:
+  bool is_exhausted() const {
+    return options_.patience > 0 && !valid_.empty() &&
+           step_ - best_step_ >= options_.patience * options_.eval_every && best_step_ > 0;
+  }
+
+  RunResult result(bool was_stopped) const {
+    return {.steps = step_,
+            .best_metric = best_,
+            .best_step = best_step_,
+            .was_stopped = was_stopped,
+            .last_loss = loss_};
+  }
+
+  void take_step(BatchLoader& loader, train::RunLog& log) {
+    const auto start = std::chrono::steady_clock::now();
+    parameters_.zero_gradients();
+    loss_ = 0;
+    std::string ids;
+    for (int64_t i = 0; i < options_.graphs_per_step; ++i) {
+      const Batch batch = loader.next();
+      const auto index = static_cast<uint64_t>(step_ * options_.graphs_per_step + i);
+      const ForwardContext context = {
+          .is_training = true,
+          .dropout_seed = static_cast<uint64_t>(seed_) * 0x9E3779B97F4A7C15ULL + index,
+          .bf16_dots = options_.model.bf16_dots};
+      const at::Tensor costs = model_.network().forward(batch, context);
+      const at::Tensor loss =
+          ranking_loss(costs, batch.runtimes, batch.uncertainties, options_.loss) /
+          static_cast<double>(options_.graphs_per_step);
+      const auto value = loss.item<double>();
+      if (!std::isfinite(value)) fail("the loss", batch.graph->id);
+      loss_ += value;
+      ids += (ids.empty() ? "" : ", ") + batch.graph->id;
+      if (loss.requires_grad()) loss.backward();
+    }
+    const double rate = train::learning_rate_at(options_.schedule, step_, options_.steps);
+    const train::AdamW::Report report = optimizer_.step(rate);
+    if (!report.is_finite) fail("a gradient", ids);
+    if (average_) average_->update();
+    ++step_;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    log.add(step_, std::vector<Scalar>{{"loss", loss_},
+                                       {"learning_rate", rate},
+                                       {"gradient_norm", report.gradient_norms.at("all")},
+                                       {"seconds", seconds.count()}});
+  }
+
+  [[noreturn]] void fail(const std::string& what, const std::string& graphs) const {
+    throw std::runtime_error("step " + std::to_string(step_ + 1) + ", graph " + graphs + ": " +
+                             what + " is not finite; the last checkpoint in " + folder_.string() +
+                             " is from before");
+  }
+
+  void validate(train::RunLog& log) {
+    if (valid_.empty()) {
+      save_best();
+      return;
+    }
+    if (average_) average_->swap();
+    std::vector<rank::GraphMetrics> all;
+    for (size_t i = 0; i < valid_.size(); ++i) {
+      all.push_back(evaluate_graph(model_, valid_sources_[i], *valid_[i].prepared,
+                                   options_.eval_configs, options_.inference));
+    }
+    const rank::GraphMetrics mean = rank::mean_of(all);
+    const double metric = metric_of(mean, options_.metric);
+    const bool is_better =
+        best_step_ == 0 || (higher_is_better(options_.metric) ? metric > best_ : metric < best_);
+    if (is_better) {
+      best_ = metric;
+      best_step_ = step_;
+      model_.save(folder_ / "best.safetensors");
+    }
+    if (average_) average_->swap();
+    log.add(step_, std::vector<Scalar>{{"valid_kendall_tau", mean.kendall_tau},
+                                       {"valid_ordered_pair_accuracy", mean.ordered_pair_accuracy},
+                                       {"valid_top1_slowdown", mean.top1_slowdown},
+                                       {"valid_top5_slowdown", mean.top5_slowdown},
+                                       {"valid_top10_slowdown", mean.top10_slowdown}});
+  }
+
+  void save_best() {
+    if (average_) average_->swap();
+    model_.save(folder_ / "best.safetensors");
+    if (average_) average_->swap();
+  }
+
+  void save_last() const {
+    std::vector<tensor::NamedTensor> state = optimizer_.state();
+    if (average_) {
+      for (const tensor::NamedTensor& each : average_->state()) state.push_back(each);
+    }
+    state.emplace_back("training.progress", at::tensor({static_cast<double>(step_), best_,
+                                                        static_cast<double>(best_step_), loss_},
+                                                       at::kDouble));
+    model_.save(folder_ / "last.safetensors", state, {{"training", options_to_toml(options_)}});
+  }
+
+  void load() {
+    const fs::path path = folder_ / "last.safetensors";
+    const tensor::TensorFile file = tensor::load_tensors(path);
+    const auto saved = file.metadata.find("training");
+    if (saved == file.metadata.end() || saved->second != options_to_toml(options_)) {
+      throw FormatError(path.string(), "training", "was begun with other options");
+    }
+    model_.load_parameters(file, path.string());
+    const at::Tensor progress = file.find("training.progress");
+    if (!progress.defined() || progress.numel() != 4) {
+      throw FormatError(path.string(), "training.progress", "is missing");
+    }
+    try {
+      optimizer_.load_state(file);
+      if (average_) average_->load_state(file);
+    } catch (const std::invalid_argument& e) {
+      throw FormatError(path.string(), "", e.what());
+    }
+    const auto* values = progress.const_data_ptr<double>();
+    step_ = static_cast<int64_t>(values[0]);
+    best_ = values[1];
+    best_step_ = static_cast<int64_t>(values[2]);
+    loss_ = values[3];
+  }
+
+  TrainOptions options_;
+  int64_t seed_;
+  fs::path folder_;
+  std::vector<LabeledGraph> valid_sources_;
+  TrainedModel model_;
+  std::vector<TrainingGraph> train_, valid_;
+  train::FlatParameters parameters_;
+  train::AdamW optimizer_;
+  std::optional<train::ParameterAverage> average_;
+  int64_t step_ = 0, best_step_ = 0;
+  double best_ = 0, loss_ = 0;
+};
+
+}  // namespace
+
+std::span<const std::string_view> option_names(Metric) {
+  return kMetrics;
+}
+
+bool higher_is_better(Metric metric) {
+  return metric == Metric::kKendallTau || metric == Metric::kOrderedPairAccuracy;
+}
+
+double metric_of(const rank::GraphMetrics& metrics, Metric metric) {
+  switch (metric) {
+    case Metric::kKendallTau:
+      return metrics.kendall_tau;
+    case Metric::kOrderedPairAccuracy:
+      return metrics.ordered_pair_accuracy;
+    case Metric::kTop1Slowdown:
+      return metrics.top1_slowdown;
+    case Metric::kTop5Slowdown:
+      return metrics.top5_slowdown;
+  }
+  return 0;
+}
+
+void TrainOptions::validate() const {
+  const auto check = [](bool ok, const char* field) {
+    if (!ok) throw std::invalid_argument(std::string(field) + " is out of range");
+  };
+  check(!seeds.empty(), "seeds");
+  check(steps >= 1, "steps");
+  check(graphs_per_step >= 1, "graphs_per_step");
+  check(configs >= 2, "configs");
+  check(eval_every >= 1, "eval_every");
+  check(eval_configs == 0 || eval_configs >= 2, "eval_configs");
+  check(patience >= 0, "patience");
+  check(weight_decay >= 0, "weight_decay");
+  check(average_decay >= 0 && average_decay < 1, "average_decay");
+  check(data.position_steps >= 0, "data.position_steps");
+  check(data.link_hops >= 0, "data.link_hops");
+  model.validate();
+  loss.validate();
+  optimizer.validate();
+  schedule.validate();
+}
+
+std::vector<LabeledGraph> open_graphs(const std::vector<std::string>& paths) {
+  std::vector<LabeledGraph> graphs;
+  for (const std::string& path : paths) {
+    if (!fs::is_directory(path)) {
+      graphs.push_back(open_graph(path));
+      continue;
+    }
+    for (const char* ending : {".graph", ".npz"}) {
+      for (const graph::GraphFile& file : graph::list_graphs(path, ending)) {
+        graphs.push_back(open_graph(file.path));
+      }
+    }
+  }
+  if (graphs.empty()) throw std::invalid_argument("there are no graphs (.graph, .npz) to read");
+  return graphs;
+}
+
+rank::GraphMetrics evaluate_graph(const TrainedModel& model, const LabeledGraph& graph,
+                                  const PreparedGraph& prepared, int64_t limit,
+                                  const InferenceOptions& inference) {
+  if (!graph.labels) throw FormatError(graph.data->path, "", "has no runtimes to compare with");
+  const int64_t all = graph.data->num_configs;
+  const int64_t count = limit == 0 ? all : std::min(all, limit);
+  std::vector<int64_t> rows;
+  std::vector<double> runtimes;
+  for (int64_t i = 0; i < count; ++i) {
+    rows.push_back(all * i / count);
+    runtimes.push_back(graph.labels->all_runtimes[static_cast<size_t>(rows.back())]);
+  }
+  const std::vector<double> costs = model.costs(*graph.data, prepared, rows, inference);
+  try {
+    return rank::graph_metrics(costs, runtimes);
+  } catch (const std::invalid_argument& e) {
+    throw FormatError(graph.data->path, "", e.what());
+  }
+}
+
+RunResult train_model(const TrainOptions& options, const std::vector<LabeledGraph>& train,
+                      const std::vector<LabeledGraph>& valid, int64_t seed, const fs::path& folder,
+                      bool resume, const StopCheck& stop) {
+  options.validate();
+  fs::create_directories(folder);
+  const bool continues = resume && fs::exists(folder / "last.safetensors");
+  Run run(options, train, valid, seed, folder, continues);
+  if (!continues) write_file(folder / "config.toml", options_to_toml(options));
+  return run.go(stop);
+}
+
+}  // namespace lagom::cost_model

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lagom::rank {
+
+/// A graph and configurations of it, as TpuGraphs' arrays (graph::OpGraph) and the measured data
+/// sets' own (docs/formats.md). The spans live as long as the caller keeps them; those of parts
+/// that there are not are empty.
+struct ConfiguredGraph {
+  std::string name;  ///< For messages.
+  int feature_version = 1, list_padding = 0;
+  std::span<const uint8_t> node_opcode;  ///< [n]
+  std::span<const float> node_feat;      ///< [n, columns of the feature version]
+  std::span<const int64_t> edge_index;   ///< [m, 2]: {user, operand}
+
+  int64_t num_configs = 0;
+  std::span<const float> config_feat;            ///< [c, 24]: tiles.
+  std::span<const int64_t> node_config_ids;      ///< [nc], ascending
+  std::span<const int8_t> node_config_feat;      ///< [c, nc, 18]: layouts.
+  std::span<const int16_t> node_config_form;     ///< [c, nc]
+  std::span<const uint8_t> node_config_barrier;  ///< [c, nc]
+  std::span<const float> config_flags;           ///< [c, flags]
+};
+
+/// Says which configurations of a graph are fast without running them.
+class Ranker {
+ public:
+  virtual ~Ranker() = default;
+
+  /// [c]: predicted *costs*, in no unit: of two configurations of this graph the one with the lower
+  /// cost is predicted to be the faster. Costs of different graphs do not compare. They go where
+  /// lagom/rank/metrics.h asks for scores.
+  /// Throws FormatError for a graph of another feature version or kind than the ranker knows.
+  virtual std::vector<double> costs(const ConfiguredGraph& graph) = 0;
+};
+
+}  // namespace lagom::rank

@@ -1,0 +1,92 @@
+#include "lagom/tensor/caching_allocator.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+namespace lagom::tensor {
+namespace {
+
+constexpr size_t kLarge = size_t{1} << 20;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+class CachingAllocator final : public c10::Allocator {
+ public:
+  CachingAllocator(c10::Allocator* small, size_t max_cached)
+      : small_(small), max_cached_(max_cached) {}
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes < kLarge) return small_->allocate(bytes);
+    void* block = take(bytes);
+    return {block, block, &give_back, c10::Device(c10::DeviceType::CPU)};
+  }
+  /// None: blocks of both kinds come from here, so a raw pointer does not say how to free it.
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* to, const void* from, std::size_t count) const override {
+    default_copy_data(to, from, count);
+  }
+
+  static CachingAllocator* instance;
+
+ private:
+  void* take(size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      // The smallest that fits, unless a quarter of it would lie idle.
+      const auto it = free_.lower_bound(bytes);
+      if (it != free_.end() && it->first - it->first / 4 <= bytes) {
+        void* block = it->second;
+        cached_ -= it->first;
+        free_.erase(it);
+        return block;
+      }
+    }
+    const size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    void* block = std::aligned_alloc(kHugePage, size);
+    if (block == nullptr) throw std::bad_alloc();
+    ::madvise(block, size, MADV_HUGEPAGE);
+    const std::lock_guard lock(mutex_);
+    sizes_[block] = size;
+    return block;
+  }
+
+  static void give_back(void* block) { instance->keep(block); }
+  void keep(void* block) {
+    const std::lock_guard lock(mutex_);
+    const size_t size = sizes_.at(block);
+    if (cached_ + size > max_cached_) {
+      sizes_.erase(block);
+      std::free(block);
+      return;
+    }
+    free_.emplace(size, block);
+    cached_ += size;
+  }
+
+  c10::Allocator* small_;
+  size_t max_cached_;
+  std::mutex mutex_;
+  std::multimap<size_t, void*> free_;
+  std::unordered_map<void*, size_t> sizes_;
+  size_t cached_ = 0;
+};
+
+CachingAllocator* CachingAllocator::instance = nullptr;
+
+}  // namespace
+
+void use_caching_allocator(int64_t max_cached_bytes) {
+  if (CachingAllocator::instance != nullptr) return;
+  // It lives as long as the process: tensors with static lives come back to it at the end.
+  CachingAllocator::instance =
+      new CachingAllocator(c10::GetCPUAllocator(), static_cast<size_t>(max_cached_bytes));
+  c10::SetCPUAllocator(CachingAllocator::instance, /*priority=*/1);
+}
+
+}  // namespace lagom::tensor

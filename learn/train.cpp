@@ -1,0 +1,79 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/interrupt.h"
+#include "lagom/cost_model/trainer.h"
+#include "lagom/tensor/threads.h"
+#include "lagom/util/options.h"
+#include "learn/commands.h"
+
+namespace lagom::learn {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainArguments {
+  std::string config, out;
+  std::vector<std::string> set;
+  bool resume = false;
+  int threads = 0;
+};
+
+int train(const TrainArguments& args) {
+  tensor::set_num_threads(args.threads);
+  cost_model::TrainOptions options;
+  read_options(args.config, args.set, options);
+  options.validate();
+  const auto train = cost_model::open_graphs(options.train);
+  std::vector<cost_model::LabeledGraph> valid;
+  if (!options.valid.empty()) valid = cost_model::open_graphs(options.valid);
+  std::fprintf(stderr, "%zu training graphs, %zu validation graphs, %s\n", train.size(),
+               valid.size(), train.front().data->format.to_string().c_str());
+  cli::catch_interrupts();
+  for (const int64_t seed : options.seeds) {
+    const fs::path folder = options.seeds.size() == 1
+                                ? fs::path(args.out)
+                                : fs::path(args.out) / ("seed-" + std::to_string(seed));
+    const cost_model::RunResult result =
+        cost_model::train_model(options, train, valid, seed, folder, args.resume, cli::interrupted);
+    if (result.was_stopped) {
+      std::fprintf(stderr, "stopped after %ld steps; --resume goes on\n",
+                   static_cast<long>(result.steps));
+      return 1;
+    }
+    std::printf("%s: %ld steps, last loss %.6g", folder.c_str(), static_cast<long>(result.steps),
+                result.last_loss);
+    if (result.best_step > 0) {
+      std::printf(
+          ", best %s %.4f at step %ld",
+          std::string(option_names(options.metric)[static_cast<size_t>(options.metric)]).c_str(),
+          result.best_metric, static_cast<long>(result.best_step));
+    }
+    std::printf("\n");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("train", "Train a cost model on a data set");
+  auto args = std::make_shared<TrainArguments>();
+  command->add_option("config", args->config, "Options as TOML; configs/cost_model has examples")
+      ->required();
+  command->add_option("--out", args->out, "Folder for models and logs, one per seed below it")
+      ->required();
+  command->add_option("--set", args->set, "An option that wins over the file's: KEY=VALUE");
+  command->add_flag("--resume", args->resume, "Go on where a run in that folder stopped");
+  command->add_option("--threads", args->threads, "0: one per CPU");
+  command->footer(
+      "Example: lagom train configs/cost_model/ours.toml --out runs/ours "
+      "--set train=[\"data/train\"] --set steps=2000");
+  command->callback([args, &chosen] { chosen = [args] { return train(*args); }; });
+}
+
+}  // namespace lagom::learn
