@@ -1,5 +1,9 @@
-# One Google Benchmark binary from benchmarks/*_bench.cpp.
+# One Google Benchmark binary from benchmarks/*_bench.cpp, and one each for what needs LibTorch.
+set(torch_benchmarks cost_model lm)
 file(GLOB bench_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/benchmarks/*_bench.cpp")
+foreach(name IN LISTS torch_benchmarks)
+  list(REMOVE_ITEM bench_sources "${PROJECT_SOURCE_DIR}/benchmarks/${name}_bench.cpp")
+endforeach()
 if(bench_sources)
   find_package(benchmark REQUIRED)
   add_executable(lagom_bench ${bench_sources})
@@ -8,3 +12,11 @@ if(bench_sources)
     lagom_core lagom_json lagom_fmt lagom_protozero lagom_allocator
     benchmark::benchmark benchmark::benchmark_main)
 endif()
+foreach(name IN LISTS torch_benchmarks)
+  if(TARGET lagom_torch AND EXISTS "${PROJECT_SOURCE_DIR}/benchmarks/${name}_bench.cpp")
+    find_package(benchmark REQUIRED)
+    add_executable(${name}_bench "benchmarks/${name}_bench.cpp")
+    target_link_libraries(${name}_bench PRIVATE
+      lagom_torch lagom_allocator benchmark::benchmark benchmark::benchmark_main)
+  endif()
+endforeach()
