@@ -2,11 +2,13 @@
 
 #include "cli/program.h"
 #include "learn/commands.h"
+#include "learn/lm_commands.h"
 
 int main(int argc, char** argv) {
   CLI::App app("The commands of lagom that train and ask models.", "lagom");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
   lagom::learn::Action chosen;
+  lagom::learn::add_lm(app, chosen);
   return lagom::cli::run_program(app, argc, argv, chosen);
 }
