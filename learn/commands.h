@@ -11,6 +11,5 @@ using cli::Action;
 void add_train(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 void add_rank(CLI::App& app, Action& chosen);
-void add_lm(CLI::App& app, Action& chosen);
 
 }  // namespace lagom::learn
