@@ -33,7 +33,7 @@ std::vector<std::string> possible_routings(const lm::Model& model) {
   if (options.routing.predictor) names.emplace_back("predictor");
   if (options.routing.aux_weight > 0) names.emplace_back("router");
   names.emplace_back("threshold");  // calibrated here when it is not yet
-  names.emplace_back("ema");
+  if (!model.ema_thresholds.isnan().any().item<bool>()) names.emplace_back("ema");
   return names;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "lagom/lm/simd.h"
 
@@ -11,57 +12,84 @@ namespace {
 using simd::Floats;
 using simd::kWidth;
 
-// One loader per weight format: whole vectors, and a part at the row's end.
+// Weights come 64 bytes at a time, as words of 32 bits that hold one float or, side by side, two
+// bfloat16 or four int8: part p of each word together makes 16 floats. The values they meet are put
+// into that order beforehand (`pack`), so that no weight is moved between lanes.
+
 struct F32 {
   using Element = float;
-  static LAGOM_INLINE Floats load(const float* p) { return simd::load(p); }
-  static LAGOM_INLINE Floats load_part(const float* p, int64_t n) { return simd::load_part(p, n); }
+  using Raw = Floats;
+  static constexpr int kParts = 1;
+  static LAGOM_INLINE Floats part(Raw raw, int) { return raw; }
+  static LAGOM_INLINE float value(float weight) { return weight; }
 };
 
 struct Bf16 {
   using Element = uint16_t;
-  static LAGOM_INLINE Floats load(const uint16_t* p) { return simd::load(p); }
-  static LAGOM_INLINE Floats load_part(const uint16_t* p, int64_t n) {
-    return simd::load_part(p, n);
+  using Raw = simd::Words;
+  static constexpr int kParts = 2;
+  static LAGOM_INLINE Floats part(Raw raw, int p) {
+    return reinterpret_cast<Floats>(p == 0 ? raw << 16 : raw & 0xFFFF0000U);
+  }
+  static LAGOM_INLINE float value(uint16_t weight) {
+    const uint32_t bits = static_cast<uint32_t>(weight) << 16;
+    float result;
+    std::memcpy(&result, &bits, sizeof result);
+    return result;
   }
 };
 
 struct I8 {
   using Element = int8_t;
-  static LAGOM_INLINE Floats load(const int8_t* p) {
-    simd::Bytes bytes;
-    std::memcpy(&bytes, p, sizeof bytes);
-    return __builtin_convertvector(bytes, Floats);
+  using Raw = simd::Ints;
+  static constexpr int kParts = 4;
+  static LAGOM_INLINE Floats part(Raw raw, int p) {
+    return __builtin_convertvector(raw << (24 - 8 * p) >> 24, Floats);
   }
-  static LAGOM_INLINE Floats load_part(const int8_t* p, int64_t n) {
-    simd::Bytes bytes{};
-    std::memcpy(&bytes, p, static_cast<size_t>(n));
-    return __builtin_convertvector(bytes, Floats);
-  }
+  static LAGOM_INLINE float value(int8_t weight) { return weight; }
 };
+
+/// x with each step's values in the order of Format's parts; what is left over stays in place.
+template <typename Format>
+LAGOM_INLINE const float* pack(const float* x, int64_t count, int64_t in,
+                               std::vector<float>& packed) {
+  constexpr int64_t kStep = kWidth * Format::kParts;
+  if (Format::kParts == 1) return x;
+  packed.assign(x, x + count * in);
+  for (int64_t t = 0; t < count; ++t) {
+    for (int64_t i = 0; i + kStep <= in; i += kStep) {
+      for (int64_t k = 0; k < kStep; ++k) {
+        packed[static_cast<size_t>(t * in + i + k % Format::kParts * kWidth + k / Format::kParts)] =
+            x[t * in + i + k];
+      }
+    }
+  }
+  return packed.data();
+}
 
 /// kRows weight rows with kTokens tokens: the sums stay in registers.
 template <typename Format, int kRows, int kTokens>
 LAGOM_INLINE void tile(const typename Format::Element* weight, const float* scales,
                        const float* bias, const float* x, int64_t in, int64_t out, int64_t row,
                        float* y) {
+  constexpr int64_t kStep = kWidth * Format::kParts;
   Floats sums[kRows][kTokens] = {};
   int64_t i = 0;
-  for (; i + kWidth <= in; i += kWidth) {
-    Floats w[kRows];
+  for (; i + kStep <= in; i += kStep) {
+    typename Format::Raw raw[kRows];
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) w[r] = Format::load(weight + r * in + i);
+    for (int r = 0; r < kRows; ++r) std::memcpy(&raw[r], weight + r * in + i, sizeof raw[r]);
+#pragma GCC unroll 4
+    for (int p = 0; p < Format::kParts; ++p) {
+      Floats w[kRows];
 #pragma GCC unroll 8
-    for (int t = 0; t < kTokens; ++t) {
-      const Floats v = simd::load(x + t * in + i);
+      for (int r = 0; r < kRows; ++r) w[r] = Format::part(raw[r], p);
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) sums[r][t] += w[r] * v;
-    }
-  }
-  if (i < in) {
-    for (int r = 0; r < kRows; ++r) {
-      const Floats w = Format::load_part(weight + r * in + i, in - i);
-      for (int t = 0; t < kTokens; ++t) sums[r][t] += w * simd::load_part(x + t * in + i, in - i);
+      for (int t = 0; t < kTokens; ++t) {
+        const Floats v = simd::load(x + t * in + i + p * kWidth);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) sums[r][t] += w[r] * v;
+      }
     }
   }
 #pragma GCC unroll 8
@@ -70,7 +98,9 @@ LAGOM_INLINE void tile(const typename Format::Element* weight, const float* scal
     const float shift = bias ? bias[row + r] : 0.0F;
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
-      y[t * out + row + r] = simd::sum(sums[r][t]) * scale + shift;
+      float total = simd::sum(sums[r][t]);
+      for (int64_t k = i; k < in; ++k) total += Format::value(weight[r * in + k]) * x[t * in + k];
+      y[t * out + row + r] = total * scale + shift;
     }
   }
 }
@@ -94,6 +124,8 @@ template <typename Format>
 LAGOM_INLINE void multiply(const typename Format::Element* weight, const float* scales,
                            const float* bias, const float* x, int64_t count, int64_t in,
                            int64_t out, int64_t begin, int64_t end, float* y) {
+  thread_local std::vector<float> packed;
+  x = pack<Format>(x, count, in, packed);
   constexpr int64_t kBlockBytes = 16384;
   const int64_t row_bytes = in * static_cast<int64_t>(sizeof(typename Format::Element));
   const int64_t block =

@@ -127,15 +127,19 @@ void calibrate_thresholds(Model& model, const TokenRange& range, const text::Tok
                           const EvaluationOptions& options) {
   if (model.options().num_routed() == 0) return;
   const at::NoGradGuard no_grad;
-  EvaluationOptions top_k = options;
-  top_k.routing = Routing::kTopK;
-  std::vector<ForwardResult> results;
-  for_each_batch(model, range, tokenizer, options, [&](const LmBatch& batch) {
-    ForwardResult& result = results.emplace_back(forward(model, batch, top_k));
-    result.hidden = at::Tensor();  // only the scores are needed
-  });
-  model.calibrate(results,
-                  options.capacity > 0 ? options.capacity : model.options().routed_share());
+  const double share = options.capacity > 0 ? options.capacity : model.options().routed_share();
+  EvaluationOptions pass = options;
+  pass.routing = Routing::kTopK;
+  // What a block sees depends on what the blocks before it let in: each pass settles one more.
+  for (int64_t layer = 0; layer < model.options().num_routed(); ++layer) {
+    std::vector<ForwardResult> results;
+    for_each_batch(model, range, tokenizer, options, [&](const LmBatch& batch) {
+      ForwardResult& result = results.emplace_back(forward(model, batch, pass));
+      result.hidden = at::Tensor();  // only the scores are needed
+    });
+    model.calibrate(results, share);
+    pass.routing = Routing::kThreshold;
+  }
 }
 
 }  // namespace lagom::lm

@@ -51,7 +51,8 @@ struct EvaluationOptions {
 Evaluation evaluate(const Model& model, const TokenRange& range, const text::Tokenizer& tokenizer,
                     const EvaluationOptions& options);
 
-/// Sets the model's calibrated thresholds on such windows, to route its capacity (or `capacity`).
+/// Sets the model's calibrated thresholds on such windows, to route its capacity (or `capacity`) in
+/// every block when all of them follow their thresholds. One pass per routed block.
 void calibrate_thresholds(Model& model, const TokenRange& range, const text::Tokenizer& tokenizer,
                           const EvaluationOptions& options);
 

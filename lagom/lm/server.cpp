@@ -317,7 +317,7 @@ class Server::Impl {
     into["token_logprobs"].push_back(event.log_probability);
     ordered_json top = ordered_json::object();
     for (const auto& other : event.probable) {
-      top[dump(token_text(other.token))] = other.log_probability;
+      top[token_text(other.token)] = other.log_probability;
     }
     into["top_logprobs"].push_back(std::move(top));
   }

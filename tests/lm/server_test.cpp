@@ -64,6 +64,9 @@ TEST_F(ServerTest, CompletesAPrompt) {
   EXPECT_EQ(body["model"], "small");
   EXPECT_EQ(body["usage"]["prompt_tokens"], 5);
   EXPECT_EQ(body["choices"][0]["logprobs"]["top_logprobs"][0].size(), 2U);
+  for (const auto& [token, value] : body["choices"][0]["logprobs"]["top_logprobs"][0].items()) {
+    EXPECT_LT(value.get<double>(), 0) << token;
+  }
   // The second text has the next seed.
   const json again = json::parse(post(R"({"prompt": "hello", "max_tokens": 5, "seed": 4})")->body);
   EXPECT_EQ(again["choices"][0]["text"], body["choices"][1]["text"]);

@@ -291,6 +291,27 @@ TEST(EvaluationTest, CountsOfThePredictor) {
   EXPECT_DOUBLE_EQ(counts.majority_accuracy(), 0.5);
 }
 
+TEST(EvaluationTest, CalibrationGivesTheShareInEveryBlock) {
+  const testing::TemporaryFolder folder;
+  LmOptions options = small_options();
+  options.vocab_size = 256;
+  Model model(options, 1);
+  enlarge_weights(model, 2);
+  DataOptions data_options;
+  data_options.train = folder.write("text.txt", alphabet_text(1000));
+  data_options.validation = folder.write("other.txt", std::string("to be or not to be, that ") +
+                                                          std::string("is the question: whether") +
+                                                          std::string("'tis nobler in the mind"));
+  const LmData data = open_data(data_options, folder.path());
+
+  calibrate_thresholds(model, data.validation, *data.tokenizer, {});
+
+  const Evaluation evaluation =
+      evaluate(model, data.validation, *data.tokenizer, {.routing = Routing::kThreshold});
+  ASSERT_EQ(evaluation.tokens, 48);  // two windows of 24
+  EXPECT_EQ(evaluation.rates, (std::vector<double>{0.25, 0.25}));
+}
+
 TEST(DataTest, DocumentsEndAtTheEndToken) {
   const testing::TemporaryFolder folder;
   DataOptions options;
