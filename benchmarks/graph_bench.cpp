@@ -10,6 +10,7 @@
 #include "lagom/formats/npz.h"
 #include "lagom/graph/duplicates.h"
 #include "lagom/graph/graph_cache.h"
+#include "lagom/graph/partition.h"
 
 namespace lagom::graph {
 namespace {
@@ -105,6 +106,22 @@ void BM_FindDuplicates(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * LargeGraph::kConfigs);
 }
 BENCHMARK(BM_FindDuplicates)->Unit(benchmark::kMillisecond);
+
+/// A chain of nodes with edges to some before, as programs have them, in segments of 5,000.
+void BM_Partition(benchmark::State& state) {
+  const int64_t nodes = state.range(0);
+  std::mt19937_64 random(1);
+  std::vector<int64_t> edges;
+  for (int64_t user = 1; user < nodes; ++user) {
+    for (int k = 0; k < 2; ++k) {
+      const auto back = static_cast<int64_t>(1 + random() % 40);
+      if (back <= user) edges.insert(edges.end(), {user, user - back});
+    }
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(partition_graph(nodes, edges, {}, {}));
+  state.SetItemsProcessed(state.iterations() * nodes);
+}
+BENCHMARK(BM_Partition)->ArgName("nodes")->Arg(50000)->Arg(500000)->Unit(benchmark::kMillisecond);
 
 /// LAGOM_BENCH_NPZ: a file to compare readers on (benchmarks/peers/npz_peer.py).
 const char* npz_to_read() {

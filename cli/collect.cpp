@@ -14,7 +14,7 @@ namespace {
 
 struct CollectArguments {
   std::vector<std::string> inputs;
-  std::string kind = "kernel", out, strategy = "random", shard = "0/1";
+  std::string kind = "kernel", out, strategy = "random", shard = "0/1", splits;
   collect::CollectOptions options;
   DeviceArguments device;
   bool quiet = false;
@@ -37,6 +37,7 @@ int run_collect(CollectArguments& args) {
   options.kind =
       args.kind == "kernel" ? collect::CollectionKind::kKernel : collect::CollectionKind::kGraph;
   options.out = args.out;
+  options.splits = args.splits;
   options.strategy = tune::strategy_from_name(args.strategy);
   std::sscanf(args.shard.c_str(), "%d/%d", &options.shard, &options.num_shards);
   options.worker = args.device.worker_options();
@@ -94,6 +95,9 @@ void add_collect(CLI::App& app, Action& chosen) {
                    "kernel: time for timing one configuration")
       ->check(positive_seconds())
       ->capture_default_str();
+  command->add_option("--splits", args->splits,
+                      "Table of programs, families and splits: files then go into folders train, "
+                      "valid and test");
   args->device.add_to(*command);
   command->add_flag("--quiet", args->quiet, "No progress on stderr");
   command->footer(

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "lagom/formats/folder_archive.h"
 #include "lagom/graph/dataset_file.h"
 #include "lagom/graph/graph_cache.h"
 #include "lagom/hlo/module_file.h"
@@ -121,7 +122,21 @@ bool names_a_file(const std::string& output) {
                      [&](std::string_view ending) { return output.ends_with(ending); });
 }
 
+int pack(const ConvertOptions& options) {
+  const size_t count = formats::pack_folder(options.input, options.output);
+  std::printf("%s: %zu files\n", options.output.c_str(), count);
+  return 0;
+}
+
+int unpack(const ConvertOptions& options) {
+  const size_t count = formats::unpack_folder(options.input, options.output);
+  std::printf("%s: %zu files\n", options.output.c_str(), count);
+  return 0;
+}
+
 int convert(const ConvertOptions& options) {
+  if (fs::is_directory(options.input) && options.output.ends_with(".zip")) return pack(options);
+  if (options.input.ends_with(".zip") && !names_a_file(options.output)) return unpack(options);
   if (fs::is_directory(options.input) && !names_a_file(options.output)) {
     return convert_folder(options);
   }
@@ -147,7 +162,8 @@ void add_convert(CLI::App& app, Action& chosen) {
       ->add_option("output", options->output,
                    "Where to write; the ending says the format: .hlo or .txt, .pb, each with .gz; "
                    ".npz for a graph with TpuGraphs' features (and the runs, from its protos); "
-                   ".graph for the compact form of an npz; a folder for those of a folder")
+                   ".graph for the compact form of an npz; a folder for those of a folder; .zip to "
+                   "pack a folder, and back")
       ->required();
   command->add_flag(
       "--sort-edges", options->sort_edges,
@@ -162,7 +178,8 @@ void add_convert(CLI::App& app, Action& chosen) {
   command->footer(
       "Example: lagom convert module_0001.before_optimizations.txt program.hlo.pb\n"
       "         lagom convert program.hlo.pb program.npz\n"
-      "         lagom convert npz_all/npz graphs");
+      "         lagom convert npz_all/npz graphs\n"
+      "         lagom convert data/measured/kernel.zip measured");
   command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });
 }
 

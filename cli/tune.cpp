@@ -145,7 +145,8 @@ int tune_one(const TuneArguments& args) {
 
 int run_tune(const TuneArguments& args) {
   std::error_code ec;
-  if (args.inputs.size() == 1 && !std::filesystem::is_directory(args.inputs[0], ec)) {
+  if (!args.retime && args.inputs.size() == 1 &&
+      !std::filesystem::is_directory(args.inputs[0], ec)) {
     return tune_one(args);
   }
   return tune_many(args, tune::find_programs(args.inputs));
@@ -213,11 +214,15 @@ void add_tune(CLI::App& app, Action& chosen) {
   command->add_flag("--no-layouts", args->no_layouts, "Leave layouts to the compiler");
   command->add_flag("--no-barriers", args->no_barriers, "Set no optimization barriers");
   command->add_flag("--no-flags", args->no_flags, "Set no compiler flags");
+  command->add_flag("--retime", args->retime,
+                    "Time the results in --out afresh, without a search: retimed.jsonl and "
+                    "retimed.md there");
   command->add_flag("--json", args->json, "Print the decisions as JSON instead of the summary");
   command->add_flag("--quiet", args->quiet, "No progress on stderr");
   command->footer(
       "Example: lagom tune model.hlo.pb --out tuned --budget-seconds 60\n"
-      "         lagom tune programs/ --out tuned    (again to go on after a stop)");
+      "         lagom tune programs/ --out tuned    (again to go on after a stop)\n"
+      "         lagom tune programs/ --out tuned --retime    (on a quiet machine)");
   command->callback([args, &chosen] { chosen = [args] { return run_tune(*args); }; });
 }
 

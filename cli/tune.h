@@ -19,7 +19,7 @@ struct TuneArguments {
   int trials = 0;
   uint64_t seed = 1;
   bool allow_inexact = false, allow_slow_compile = false, no_forms = false, no_layouts = false,
-       no_barriers = false, no_flags = false, json = false, quiet = false;
+       no_barriers = false, no_flags = false, retime = false, json = false, quiet = false;
   bool fill_elided = false;
   DeviceArguments device;
 };
@@ -31,7 +31,8 @@ tune::TuneOptions tune_options(const TuneArguments& args);
 void check_can_write(const std::filesystem::path& folder);
 
 /// Tunes every program of the inputs into one folder; results that are there already, with the same
-/// settings, are kept. Prints a line per program and a summary. 1 when some program failed.
+/// settings, are kept. Prints a line per program and a summary. 1 when some program failed. To
+/// re-time is to time what a folder holds afresh, without a search.
 int tune_many(const TuneArguments& args, const std::vector<std::filesystem::path>& programs);
 
 }  // namespace lagom::cli

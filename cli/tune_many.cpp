@@ -19,7 +19,16 @@ std::string settings_text(const TuneArguments& args) {
                           args.no_layouts, args.no_barriers, args.no_flags, args.fill_elided}) {
     text += flag ? '1' : '0';
   }
+  for (const int cpu : args.device.cpus) text += " " + std::to_string(cpu);
   return text + args.device.plugin;
+}
+
+/// What only the search knows: how long it took, and what it looked at.
+void copy_search_figures(const tune::BatchEntry* searched, tune::BatchEntry& entry) {
+  if (searched == nullptr) return;
+  entry.elapsed_seconds = searched->elapsed_seconds;
+  entry.kernels = searched->kernels;
+  entry.known_kernels = searched->known_kernels;
 }
 
 tune::BatchEntry tune_program(const std::filesystem::path& path, const TuneArguments& args,
@@ -28,10 +37,13 @@ tune::BatchEntry tune_program(const std::filesystem::path& path, const TuneArgum
   try {
     const hlo::Module module = load_program(path.string(), args.fill_elided);
     const tune::SearchSpace space(module, options.space);
-    tune::TuneResult result = tune::tune(module, space, options);
+    const tune::ResultFiles files = tune::result_files(args.out, entry.program);
+    tune::TuneResult result = args.retime ? tune::retime(module, space, options,
+                                                         tune::read_configuration(files.decisions))
+                                          : tune::tune(module, space, options);
     result.program = entry.program;
     *stopped = result.stopped;
-    tune::write_results(tune::result_files(args.out, entry.program), module, space, result);
+    if (!args.retime) tune::write_results(files, module, space, result);
     return tune::batch_entry(module, result);
   } catch (const std::exception& error) {
     *stopped = interrupted();
@@ -62,33 +74,40 @@ int tune_many(const TuneArguments& args, const std::vector<std::filesystem::path
   tune::TuneOptions options = tune_options(args);
   options.should_stop = interrupted;
   catch_interrupts();
-  tune::BatchSummary summary(args.out);
+  const std::filesystem::path stem =
+      std::filesystem::path(args.out) / (args.retime ? "retimed" : "summary");
+  const tune::BatchSummary searched(std::filesystem::path(args.out) / "summary.jsonl");
+  tune::BatchSummary summary(stem.string() + ".jsonl");
   const std::string settings = settings_text(args);
   std::vector<tune::BatchEntry> entries;
   int failures = 0;
   bool stopped = false;
   for (size_t i = 0; i < programs.size() && !stopped; ++i) {
     const std::string key = hex64(hash64(settings + read_file(programs[i])));
-    std::optional<tune::BatchEntry> entry = summary.find(key);
-    const bool is_known = entry.has_value();
-    if (!is_known) {
+    const tune::BatchEntry* kept = summary.find(tune::program_name(programs[i]));
+    const bool is_known = kept != nullptr && kept->key == key && kept->error.empty();
+    tune::BatchEntry entry;
+    if (is_known) {
+      entry = *kept;
+    } else {
       entry = tune_program(programs[i], args, options, &stopped);
-      entry->key = key;
+      entry.key = key;
+      if (args.retime) copy_search_figures(searched.find(entry.program), entry);
       // What a stop cut short is tuned again next time.
-      if (!stopped) summary.add(*entry);
+      if (!stopped) summary.add(entry);
     }
-    failures += !entry->error.empty() && !stopped;
+    failures += !entry.error.empty() && !stopped;
     if (!args.quiet) {
-      std::fprintf(stderr, "[%zu/%zu] %s: %s%s\n", i + 1, programs.size(), entry->program.c_str(),
-                   describe(*entry).c_str(),
+      std::fprintf(stderr, "[%zu/%zu] %s: %s%s\n", i + 1, programs.size(), entry.program.c_str(),
+                   describe(entry).c_str(),
                    is_known  ? " (kept)"
                    : stopped ? " (stopped; run the command again to go on)"
                              : "");
     }
-    if (!stopped) entries.push_back(std::move(*entry));
+    if (!stopped) entries.push_back(std::move(entry));
   }
   const std::string text = tune::summary_markdown(entries);
-  write_file(std::filesystem::path(args.out) / "summary.md", text);
+  write_file(stem.string() + ".md", text);
   if (args.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const tune::BatchEntry& entry : entries) {

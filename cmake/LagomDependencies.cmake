@@ -37,6 +37,15 @@ add_library(lagom_pcre2 INTERFACE)
 target_include_directories(lagom_pcre2 SYSTEM INTERFACE "${LAGOM_PCRE2_INCLUDE}")
 target_link_libraries(lagom_pcre2 INTERFACE "${LAGOM_PCRE2_LIBRARY}")
 
+# Debian's httplib is compiled with these, which change the size of its types.
+find_path(LAGOM_HTTPLIB_INCLUDE httplib.h REQUIRED)
+find_library(LAGOM_HTTPLIB_LIBRARY cpp-httplib REQUIRED)
+add_library(lagom_httplib INTERFACE)
+target_include_directories(lagom_httplib SYSTEM INTERFACE "${LAGOM_HTTPLIB_INCLUDE}")
+target_compile_definitions(lagom_httplib INTERFACE
+  CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
+target_link_libraries(lagom_httplib INTERFACE "${LAGOM_HTTPLIB_LIBRARY}")
+
 # Takes malloc's place in programs that link it. A process that runs measured programs must not:
 # their times are to be those they have in their users' processes.
 add_library(lagom_allocator INTERFACE)

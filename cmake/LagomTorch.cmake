@@ -29,9 +29,12 @@ if(LAGOM_TORCH_DIR)
   set_source_files_properties(lagom/cost_model/fused_columns.cpp
     lagom/cost_model/fused_conv.cpp lagom/cost_model/fused_tail.cpp PROPERTIES
     COMPILE_OPTIONS "-O3;-ffp-contract=fast;-fno-math-errno;-fno-trapping-math")
+  # Kernels contract a * b + c and unroll; they name the instruction sets they are compiled for.
+  set_source_files_properties(lagom/lm/kernels.cpp lagom/lm/decode_kernels.cpp PROPERTIES
+    COMPILE_OPTIONS "-O3;-ffp-contract=fast;-Wno-psabi")
   target_link_libraries(lagom_torch
     PUBLIC lagom_core lagom_libtorch
-    PRIVATE lagom_json lagom_fmt)
+    PRIVATE lagom_json lagom_fmt lagom_httplib)
 
   # The commands that need tensors, in a program of their own: loading LibTorch takes a quarter of
   # a second and 120 MB, which the other commands need not pay. `lagom train` runs it.

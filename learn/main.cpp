@@ -3,6 +3,7 @@
 #include "cli/program.h"
 #include "lagom/tensor/caching_allocator.h"
 #include "learn/commands.h"
+#include "learn/lm_commands.h"
 
 int main(int argc, char** argv) {
   lagom::tensor::use_caching_allocator();
@@ -13,5 +14,6 @@ int main(int argc, char** argv) {
   lagom::learn::add_train(app, chosen);
   lagom::learn::add_eval(app, chosen);
   lagom::learn::add_rank(app, chosen);
+  lagom::learn::add_lm(app, chosen);
   return lagom::cli::run_program(app, argc, argv, chosen);
 }

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <unordered_set>
 
 #include "lagom/collect/measured_file.h"
+#include "lagom/collect/splits.h"
 #include "lagom/hlo/edit.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/proto_writer.h"
@@ -68,11 +71,15 @@ bool add_layout(Configuration& configuration, const hlo::Instruction& node,
 class Collector {
  public:
   Collector(const std::vector<fs::path>& programs, const CollectOptions& options)
-      : programs_(programs), options_(options), worker_(worker_options()) {}
+      : programs_(programs), options_(options), worker_(worker_options()) {
+    if (options_.splits.empty()) return;
+    splits_.emplace(options_.splits);
+    for (const fs::path& program : programs_) (void)splits_->split_of(tune::program_name(program));
+  }
 
   CollectSummary run() {
-    fs::create_directories(options_.out /
-                           (options_.kind == CollectionKind::kKernel ? "kernel" : "graph"));
+    fs::create_directories(options_.out);
+    if (options_.kind == CollectionKind::kKernel) find_kernels();
     for (size_t i = 0; i < programs_.size() && !stopped(); ++i) {
       const std::string name = tune::program_name(programs_[i]);
       const bool is_graph = options_.kind == CollectionKind::kGraph;
@@ -102,6 +109,14 @@ class Collector {
     measure::WorkerOptions worker = options_.worker;
     worker.should_stop = options_.should_stop;
     return worker;
+  }
+  /// Where the files of something that these programs have begin, without their ending.
+  fs::path stem_of(const std::string& name, std::span<const std::string> programs) const {
+    fs::path folder = options_.out;
+    folder /= options_.kind == CollectionKind::kKernel ? "kernel" : "graph";
+    if (splits_) folder /= splits_->split_of(programs);
+    fs::create_directories(folder);
+    return folder / name;
   }
   bool stopped() const { return options_.should_stop && options_.should_stop(); }
 
@@ -135,6 +150,27 @@ class Collector {
 
   // ---- Kernels
 
+  /// Which programs have each kernel: all are read before any is measured, since the split of a
+  /// kernel is known only then.
+  void find_kernels() {
+    for (const fs::path& path : programs_) {
+      if (stopped()) return;
+      try {
+        hlo::Module module = hlo::read_module_file(path);
+        hlo::make_rerunnable(module);
+        const tune::SearchSpace space(module, {});
+        for (const tune::Kernel& kernel : space.kernels()) {
+          std::vector<std::string>& programs = programs_of_kernel_[kernel.cut_out.signature];
+          const std::string name = tune::program_name(path);
+          if (programs.empty() || programs.back() != name) programs.push_back(name);
+        }
+      } catch (const std::exception&) {
+        // Said when it is its turn.
+      }
+    }
+    report(std::to_string(programs_of_kernel_.size()) + " distinct kernels");
+  }
+
   std::string collect_kernels(const std::string& program, const hlo::Module& module) {
     const tune::SearchSpace space(module, {});
     const size_t written = summary_.written;
@@ -144,11 +180,11 @@ class Collector {
       if (!seen_.insert(signature).second) continue;
       const auto shards = static_cast<uint64_t>(options_.num_shards);
       if (hash64(signature) % shards != static_cast<uint64_t>(options_.shard)) continue;
-      const fs::path stem = options_.out / "kernel" / signature;
+      const fs::path stem = stem_of(signature, programs_of_kernel_.at(signature));
       if (fs::exists(stem.string() + ".npz")) {
         ++summary_.kept;
       } else {
-        measure_kernel(program, space, kernel, stem);
+        measure_kernel(space, kernel, stem);
         report_sometimes(program + ": " + std::to_string(summary_.written - written) +
                          " new kernels so far");
       }
@@ -157,8 +193,8 @@ class Collector {
            std::to_string(space.kernels().size());
   }
 
-  void measure_kernel(const std::string& program, const tune::SearchSpace& space,
-                      const tune::Kernel& kernel, const fs::path& stem) {
+  void measure_kernel(const tune::SearchSpace& space, const tune::Kernel& kernel,
+                      const fs::path& stem) {
     const hlo::Module& module = kernel.cut_out.module;
     const fs::path log_path = stem.string() + ".rows.jsonl";
     RowLog log(log_path);
@@ -186,13 +222,14 @@ class Collector {
       summary_.failures += !row.ok();
     }
     finish(stem, module,
-           {.program = program,
+           {.programs = programs_of_kernel_.at(kernel.cut_out.signature),
             .signature = kernel.cut_out.signature,
             .device = device(),
             .strategy = "kernel",
             .default_seconds = baseline.seconds,
             .noise_floor = baseline.noise_floor,
-            .load_average = baseline.load_average},
+            .load_average = baseline.load_average,
+            .hlo = hlo::write_hlo_text(module)},
            log);
   }
 
@@ -240,7 +277,7 @@ class Collector {
   // ---- Whole programs
 
   std::string collect_graph(const std::string& program, const hlo::Module& module) {
-    const fs::path stem = options_.out / "graph" / program;
+    const fs::path stem = stem_of(program, std::span(&program, 1));
     if (fs::exists(stem.string() + ".npz")) {
       ++summary_.kept;
       return "kept";
@@ -289,7 +326,7 @@ class Collector {
     }
     if (stopped()) return "stopped";
     finish(stem, module,
-           {.program = program,
+           {.programs = {program},
             .signature = hex64(hash64(hlo::write_hlo_text(module))),
             .device = device(),
             .strategy = std::string(tune::strategy_name(options_.strategy)),
@@ -304,6 +341,8 @@ class Collector {
   const std::vector<fs::path>& programs_;
   const CollectOptions& options_;
   measure::Worker worker_;
+  std::optional<ProgramSplits> splits_;
+  std::map<std::string, std::vector<std::string>> programs_of_kernel_;
   std::string device_;
   std::unordered_set<std::string> seen_;
   CollectSummary summary_;

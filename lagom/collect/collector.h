@@ -29,6 +29,8 @@ struct CollectOptions {
   double max_compile_seconds = 0,
          max_run_seconds = 0;    ///< Programs that take longer are left out; 0: none.
   double seconds_per_row = 0.2;  ///< For timing, beside compiling.
+  /// Table of programs (splits.h): files then go into folders train, valid and test.
+  std::filesystem::path splits;
   measure::WorkerOptions worker;
   std::function<bool()> should_stop;
   /// A line for people after each kernel or program, and sometimes between.
@@ -44,12 +46,14 @@ struct CollectSummary {
 };
 
 /// Measures configurations of the programs' kernels, or of the programs, and writes a file for each
-/// (measured_file.h): OUT/kernel/SIGNATURE.npz, or OUT/graph/PROGRAM.npz.
+/// (measured_file.h): OUT/kernel/SIGNATURE.npz, or OUT/graph/PROGRAM.npz; with splits,
+/// OUT/kernel/train/SIGNATURE.npz and so on.
 ///
 /// Rows are kept in a log until a file is complete, so that a kill loses one row at most and the
 /// next call goes on; files that are there are kept. Kernels are named by the hash of their module,
 /// and measured once however many programs have them. A program that cannot be read or run is one
-/// line of progress, not an error.
+/// line of progress, not an error. Throws as ProgramSplits, and FormatError for a program that the
+/// table of splits has not.
 CollectSummary collect(const std::vector<std::filesystem::path>& programs,
                        const CollectOptions& options);
 

@@ -21,7 +21,7 @@ int64_t nanoseconds(double seconds) {
 }
 
 std::string description(const MeasuredProgram& program, const std::vector<Row>& rows) {
-  ordered_json j = {{"program", program.program},
+  ordered_json j = {{"programs", program.programs},
                     {"signature", program.signature},
                     {"device", program.device},
                     {"strategy", program.strategy},
@@ -29,6 +29,7 @@ std::string description(const MeasuredProgram& program, const std::vector<Row>& 
                     {"noise_floor", program.noise_floor},
                     {"load_average", program.load_average},
                     {"flag_columns", flag_columns()}};
+  if (!program.hlo.empty()) j["hlo"] = program.hlo;
   ordered_json configurations = ordered_json::array(), failures = ordered_json::array();
   for (const Row& row : rows) {
     if (row.ok()) {
@@ -42,6 +43,22 @@ std::string description(const MeasuredProgram& program, const std::vector<Row>& 
   j["configurations"] = std::move(configurations);
   j["failures"] = std::move(failures);
   return j.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+/// The columns that feature set v2 has beyond v1, in arrays of their own: TpuGraphs' tools read the
+/// file as one of theirs.
+void add_extended_features(formats::NpzWriter& writer, const hlo::Module& module) {
+  const graph::OpGraph graph = graph::make_op_graph(module, {.feature_version = 2});
+  const int64_t nodes = graph.num_nodes();
+  const int64_t all = graph::num_node_features(2), known = graph::num_node_features(1);
+  std::vector<float> columns;
+  columns.reserve(static_cast<size_t>(nodes * (all - known)));
+  for (int64_t node = 0; node < nodes; ++node) {
+    const auto begin = graph.node_feat.begin() + node * all;
+    columns.insert(columns.end(), begin + known, begin + all);
+  }
+  writer.add("node_feat_v2", Array::of<float>({nodes, all - known}, columns));
+  writer.add("node_opcode_v2", Array::of<uint8_t>({nodes}, graph.node_opcode));
 }
 
 }  // namespace
@@ -60,13 +77,14 @@ void write_measured(const std::filesystem::path& stem, const hlo::Module& module
     ratios.push_back(static_cast<float>(row.ratio.high));
   }
   if (configurations.empty())
-    throw std::invalid_argument(program.program + ": nothing was measured");
+    throw std::invalid_argument(program.signature + ": nothing was measured");
   const ConfigurationFeatures features = configuration_features(module, configurations);
   const auto configs = static_cast<int64_t>(configurations.size());
   const auto nodes = static_cast<int64_t>(features.node_config_ids.size());
 
   formats::NpzWriter writer(stem.string() + ".npz");
   graph::add_graph(writer, graph::make_op_graph(module));
+  add_extended_features(writer, module);
   writer.add("config_runtime", Array::of<int64_t>({configs}, runtimes));
   writer.add("config_runtime_normalizers", Array::of<int64_t>({configs}, normalizers));
   writer.add("node_config_ids", Array::of<int64_t>({nodes}, features.node_config_ids));

@@ -11,20 +11,22 @@ namespace lagom::collect {
 
 /// What stands beside the rows of a program or kernel.
 struct MeasuredProgram {
-  std::string program;    ///< Where it comes from; for kernels the first program that has it.
-  std::string signature;  ///< Hash of the module.
-  std::string device;     ///< Platform, versions, CPUs.
+  std::vector<std::string> programs;  ///< Where it comes from: all that have this kernel.
+  std::string signature;              ///< Hash of the module.
+  std::string device;                 ///< Platform, versions, CPUs.
   std::string strategy;
   double default_seconds = 0;
   double noise_floor = 0;
   double load_average = 0;
+  std::string hlo;  ///< The module's text, for kernels: enough to measure them on another device.
 };
 
 /// Writes STEM.npz, a graph as TpuGraphs has them with a row per measured configuration, and
 /// STEM.json: origin, device, noise floor, the configurations as text, failures with their reasons.
 ///
 /// config_runtime and config_runtime_normalizers are the medians of configuration and default, run
-/// in turn, in ns. Arrays beyond TpuGraphs': node_config_form, node_config_barrier, config_flags
+/// in turn, in ns. Arrays beyond TpuGraphs': node_feat_v2 and
+/// node_opcode_v2 (what feature set v2 adds), node_config_form, node_config_barrier, config_flags
 /// (configuration_features.h), config_ratio float32 [c, 2], the ends of the ratio's interval.
 /// Throws std::invalid_argument without any measured row, SystemError when it cannot be written.
 void write_measured(const std::filesystem::path& stem, const hlo::Module& module,

@@ -176,18 +176,16 @@ BatchEntry batch_entry(const hlo::Module& module, const TuneResult& result) {
   return entry;
 }
 
-BatchSummary::BatchSummary(std::filesystem::path folder) : file_(folder / "summary.jsonl") {
+BatchSummary::BatchSummary(std::filesystem::path file) : file_(std::move(file)) {
   for_each_json_line(file_, [&](const json& j) {
     auto entry = j.get<BatchEntry>();
     by_program_[entry.program] = std::move(entry);
   });
 }
 
-std::optional<BatchEntry> BatchSummary::find(const std::string& key) const {
-  for (const auto& [program, entry] : by_program_) {
-    if (entry.key == key && entry.error.empty()) return entry;
-  }
-  return std::nullopt;
+const BatchEntry* BatchSummary::find(const std::string& program) const {
+  const auto it = by_program_.find(program);
+  return it == by_program_.end() ? nullptr : &it->second;
 }
 
 void BatchSummary::add(const BatchEntry& entry) {

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,14 +34,14 @@ struct BatchEntry {
 
 BatchEntry batch_entry(const hlo::Module& module, const TuneResult& result);
 
-/// The results of a folder: FOLDER/summary.jsonl, a line per program, the last one of a program
+/// Results of many programs in a file of JSON lines, a line per program; the last one of a program
 /// counts. Lines are appended whole under a lock; a line torn by a kill is skipped.
 class BatchSummary {
  public:
-  explicit BatchSummary(std::filesystem::path folder);
+  explicit BatchSummary(std::filesystem::path file);
 
-  /// The entry with this key, unless it failed.
-  std::optional<BatchEntry> find(const std::string& key) const;
+  /// The program's entry; nullptr when there is none.
+  const BatchEntry* find(const std::string& program) const;
   void add(const BatchEntry& entry);
   /// By program name.
   std::vector<BatchEntry> entries() const;

@@ -6,6 +6,7 @@
 #include "lagom/hlo/module_file.h"
 #include "lagom/tune/advice.h"
 #include "lagom/tune/report.h"
+#include "lagom/util/error.h"
 #include "lagom/util/file.h"
 
 namespace lagom::tune {
@@ -159,6 +160,15 @@ void write_results(const ResultFiles& files, const hlo::Module& module, const Se
   write_file(files.flags, flags_json(result.configuration.flags).dump(2) + "\n");
   write_file(files.decisions, decisions_json(space, result));
   write_file(files.report, report_html(module, space, result));
+}
+
+rewrite::Configuration read_configuration(const std::filesystem::path& decisions) {
+  const auto json = ordered_json::parse(read_file(decisions), nullptr, /*allow_exceptions=*/false);
+  const auto found = json.is_object() ? json.find("configuration") : json.end();
+  if (!json.is_object() || found == json.end() || !found->is_string()) {
+    throw FormatError(decisions.string(), "", "expected an object with a configuration");
+  }
+  return rewrite::Configuration::from_string(found->get<std::string>());
 }
 
 }  // namespace lagom::tune

@@ -29,4 +29,8 @@ void write_results(const ResultFiles& files, const hlo::Module& module, const Se
 /// The content of decisions.json.
 std::string decisions_json(const SearchSpace& space, const TuneResult& result);
 
+/// The configuration that a decisions.json describes. Throws SystemError when it cannot be read,
+/// FormatError when it holds none.
+rewrite::Configuration read_configuration(const std::filesystem::path& decisions);
+
 }  // namespace lagom::tune

@@ -7,6 +7,7 @@
 
 #include "lagom/hlo/cost_analysis.h"
 #include "lagom/tune/advice.h"
+#include "lagom/tune/conditions.h"
 #include "lagom/tune/graph_level.h"
 #include "lagom/tune/kernel_level.h"
 #include "lagom/tune/search_session.h"
@@ -221,6 +222,35 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
   settle(session, time_finalists(session));
   check_comparison(session);
   describe_decisions(session);
+  session.result().stopped = session.stopped();
+  session.result().elapsed_seconds = session.elapsed();
+  return std::move(session.result());
+}
+
+TuneResult retime(const hlo::Module& module, const SearchSpace& space, const TuneOptions& options,
+                  const Configuration& configuration) {
+  TuneOptions untimed = options;
+  untimed.budget_seconds = 0;
+  untimed.max_trials = 0;
+  SearchSession session(module, space, untimed);
+  session.load_baseline();
+  session.result().program_flops = hlo::CostAnalysis(module).total().flops;
+  const measure::TimingOptions timing = {
+      .min_pairs = session.is_slow() ? 7 : 15, .target_width = 0.02, .budget_seconds = 4};
+  const Trial* best = nullptr;
+  if (!configuration.is_default()) {
+    const Trial& trial = session.try_configuration(configuration, "final", timing, /*fresh=*/true);
+    if (trial.measured) best = &trial;
+    if (!trial.measured && trial.failure != measure::FailureKind::kNone) {
+      add_note(session.result(), "the result of the search failed: " + trial.error);
+    }
+  }
+  session.result().retimed = best != nullptr;
+  const Configuration conditions = configuration_by_conditions(space);
+  if (!conditions.is_default()) {
+    session.try_configuration(conditions, "conditions", timing, /*fresh=*/true);
+  }
+  settle(session, best);
   session.result().stopped = session.stopped();
   session.result().elapsed_seconds = session.elapsed();
   return std::move(session.result());

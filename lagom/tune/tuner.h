@@ -117,4 +117,9 @@ struct TuneResult {
 /// no worker or plugin or the default itself cannot be compiled or run.
 TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneOptions& options);
 
+/// Times a result of an earlier search afresh, and the forms by conditions beside it, without any
+/// search. Budget and trials of `options` are not used. Throws as tune.
+TuneResult retime(const hlo::Module& module, const SearchSpace& space, const TuneOptions& options,
+                  const rewrite::Configuration& configuration);
+
 }  // namespace lagom::tune

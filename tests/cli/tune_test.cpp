@@ -100,6 +100,29 @@ TEST_F(TuneTest, ADepthwiseConvolutionGetsFasterWithTheSameResults) {
   EXPECT_THAT(content("out/depthwise.report.html"), HasSubstr("depthwise"));
 }
 
+TEST_F(TuneTest, ResultsAreTimedAfreshWithoutASearch) {
+  fs::create_directories(folder_ / "p");
+  fs::copy(depthwise_program(), folder_ / "p/depthwise.hlo");
+  std::vector<std::string> arguments = tune_arguments(folder_ / "p", "out", "5");
+  ASSERT_EQ(lagom(arguments).status, 0);
+  const std::string decisions = content("out/depthwise.decisions.json");
+  arguments.push_back("--retime");
+
+  const CommandResult result = lagom(arguments);
+
+  EXPECT_EQ(result.status, 0) << result.err;
+  const json line = json::parse(content("out/retimed.jsonl"));
+  EXPECT_GT(line.at("speedup"), 1);
+  EXPECT_GT(line.at("conditions_speedup"), 1);
+  EXPECT_EQ(content("out/depthwise.decisions.json"), decisions);
+  EXPECT_THAT(content("out/retimed.md"), HasSubstr("| depthwise convolution | 1 | 1 |"));
+  // What was never tuned has nothing to time, though it equals what was.
+  fs::copy(depthwise_program(), folder_ / "p/other.hlo");
+  const CommandResult missing = lagom(arguments);
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_THAT(missing.err, HasSubstr("other.decisions.json: cannot be opened"));
+}
+
 TEST_F(TuneTest, AProgramWithoutChoicesComesBackAsItIs) {
   const CommandResult tuned =
       lagom({"tune", add_program(), "--out", folder_ / "out", "--trials", "2", "--no-flags",

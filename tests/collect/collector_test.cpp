@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lagom/formats/npz.h"
+#include "lagom/util/error.h"
 #include "tests/testing/command.h"
 #include "tests/testing/plugins.h"
 
@@ -95,6 +96,30 @@ TEST_F(CollectorTest, ShardsDivideTheKernels) {
   EXPECT_EQ(written, 2u);
 }
 
+TEST_F(CollectorTest, FilesGoIntoTheSplitOfTheirPrograms) {
+  options_.configurations = 2;
+  // The same dot, another convolution: what both have is for training.
+  std::string other = kProgram;
+  for (size_t at; (at = other.find("3x3 pad=1_1x1_1")) != std::string::npos;) {
+    other.replace(at, 15, "3x3 pad=2_0x1_1");
+  }
+  programs_.push_back(folder_.write("n.hlo", other));
+  options_.splits = folder_.write("s.tsv", "program\tfamily\tsplit\nm\tf\ttest\nn\tg\ttrain\n");
+
+  collect(programs_, options_);
+
+  EXPECT_EQ(files(".npz").size(), 3u);
+  size_t in_train = 0, in_test = 0;
+  for (const fs::path& path : files(".npz")) {
+    in_train += path.parent_path() == options_.out / "kernel" / "train";
+    in_test += path.parent_path() == options_.out / "kernel" / "test";
+  }
+  EXPECT_EQ(in_train, 2u);
+  EXPECT_EQ(in_test, 1u);
+  programs_.push_back(folder_.write("unknown.hlo", kProgram));
+  EXPECT_THROW(collect(programs_, options_), FormatError);
+}
+
 TEST_F(CollectorTest, WholeProgramsHaveTheDefaultAndRandomRows) {
   options_.kind = CollectionKind::kGraph;
 
@@ -125,7 +150,8 @@ TEST_F(CollectorTest, AFileThatIsNoProgramIsALine) {
 
   EXPECT_EQ(summary.left_out, 1u);
   EXPECT_EQ(summary.written, 2u);
-  EXPECT_THAT(lines.at(0), ::testing::HasSubstr("bad: left out: "));
+  EXPECT_THAT(lines.at(0), ::testing::HasSubstr("2 distinct kernels"));
+  EXPECT_THAT(lines.at(1), ::testing::HasSubstr("bad: left out: "));
 }
 
 }  // namespace

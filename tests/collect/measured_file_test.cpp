@@ -62,9 +62,10 @@ TEST(MeasuredFileTest, HoldsMeasuredRowsAndNamesFailures) {
   failed.failure = measure::FailureKind::kCompile;
   failed.error = "no such rule";
 
-  write_measured(folder / "k", module,
-                 {.program = "p", .signature = "s", .device = "cpu", .default_seconds = 2e-6},
-                 {row("", 2e-6), failed, row("node output-layout {0,1}\n", 1.5e-6)});
+  write_measured(
+      folder / "k", module,
+      {.programs = {"p", "q"}, .signature = "s", .device = "cpu", .default_seconds = 2e-6},
+      {row("", 2e-6), failed, row("node output-layout {0,1}\n", 1.5e-6)});
 
   const formats::NpzReader file(folder / "k.npz");
   EXPECT_THAT(formats::values_as<int64_t>(file.read("config_runtime")), ElementsAre(2000, 1500));
@@ -73,6 +74,11 @@ TEST(MeasuredFileTest, HoldsMeasuredRowsAndNamesFailures) {
   EXPECT_THAT(formats::values_as<int64_t>(file.read("node_config_ids")), ElementsAre(2));
   EXPECT_THAT(file.header("node_config_feat").shape, ElementsAre(2, 1, 18));
   EXPECT_THAT(file.header("node_feat").shape, ElementsAre(3, 140));
+  EXPECT_THAT(file.header("node_feat_v2").shape, ElementsAre(3, 135));
+  // The dot contracts dimension 1 of its left side: columns 159 to 162 of v2.
+  const auto extended = formats::values_as<float>(file.read("node_feat_v2"));
+  EXPECT_THAT(std::vector<float>(extended.begin() + 2 * 135 + 19, extended.begin() + 2 * 135 + 23),
+              ElementsAre(1, -1, -1, -1));
   const auto json = nlohmann::json::parse(read_file(folder / "k.json"));
   EXPECT_EQ(json.at("configurations").size(), 2u);
   EXPECT_EQ(json.at("failures").at(0).at("error"), "no such rule");
@@ -81,7 +87,7 @@ TEST(MeasuredFileTest, HoldsMeasuredRowsAndNamesFailures) {
 
 TEST(MeasuredFileTest, NothingMeasuredIsNoFile) {
   const testing::TemporaryFolder folder;
-  EXPECT_THROW(write_measured(folder / "k", hlo::read_hlo_text(kDot, "k"), {.program = "p"}, {}),
+  EXPECT_THROW(write_measured(folder / "k", hlo::read_hlo_text(kDot, "k"), {.programs = {"p"}}, {}),
                std::invalid_argument);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }

@@ -1,0 +1,76 @@
+#include "lagom/lm/flops.h"
+
+#include <stdexcept>
+
+namespace lagom::lm {
+namespace {
+
+int64_t mlp_matrices(const LmOptions& o) {
+  return o.activation == Activation::kSwiglu ? 3 : 2;
+}
+
+void add_block(FlopTable& table, const LmOptions& o, int64_t layer, AttentionCount attention) {
+  const int64_t d = o.d_model, length = table.length;
+  const bool routed = o.is_routed(layer);
+  const int64_t n = routed ? o.routed_tokens(length) : length;
+  const auto add = [&](const char* name, int64_t forward, int64_t training) {
+    table.rows.push_back({layer, name, forward, training});
+  };
+  const auto product = [&](const char* name, int64_t forward) { add(name, forward, 3 * forward); };
+  product("qkv", 2 * n * d * (d + 2 * o.d_kv()));
+  product("attention", attention == AttentionCount::kSquare ? 4 * n * n * d : 2 * n * (n + 1) * d);
+  product("attention_out", 2 * n * d * d);
+  product("mlp", 2 * mlp_matrices(o) * n * d * o.mlp_hidden());
+  if (!routed) return;
+  product("router", 2 * length * d);
+  if (!o.routing.predictor) return;
+  const int64_t hidden = o.predictor_hidden();
+  add("predictor", 2 * length * (d * hidden + hidden), 2 * length * (2 * d * hidden + 3 * hidden));
+}
+
+}  // namespace
+
+FlopTable count_flops(const LmOptions& options, int64_t length, AttentionCount attention) {
+  options.validate();
+  if (length < 1 || length > options.seq_len) {
+    throw std::invalid_argument("a length of " + std::to_string(length) + " is not in [1, " +
+                                std::to_string(options.seq_len) + "]");
+  }
+  FlopTable table{.length = length};
+  for (int64_t layer = 0; layer < options.num_layers; ++layer) {
+    add_block(table, options, layer, attention);
+  }
+  const int64_t head = 2 * length * options.d_model * options.vocab_size;
+  table.rows.push_back({-1, "head", head, 3 * head});
+  for (const FlopRow& row : table.rows) {
+    table.forward += row.forward;
+    table.training += row.training;
+  }
+  return table;
+}
+
+double decode_flops(const LmOptions& o, int64_t position, double rate) {
+  const auto d = static_cast<double>(o.d_model);
+  const auto kv = static_cast<double>(o.d_kv()), hidden = static_cast<double>(o.mlp_hidden());
+  const auto seen = static_cast<double>(position + 1);
+  const double linear =
+      4 * d * d + 4 * d * kv + 2 * static_cast<double>(mlp_matrices(o)) * d * hidden;
+  const auto p = static_cast<double>(o.predictor_hidden());
+  double total = 2 * d * static_cast<double>(o.vocab_size);
+  for (int64_t layer = 0; layer < o.num_layers; ++layer) {
+    if (!o.is_routed(layer)) {
+      total += linear + 4 * seen * d;
+    } else {
+      total += rate * (linear + 4 * rate * seen * d) + 2 * d;
+      if (o.routing.predictor) total += 2 * (d * p + p);
+    }
+  }
+  return total;
+}
+
+int64_t kv_bytes(const LmOptions& o, int64_t length, int64_t routed, int64_t bytes_per_value) {
+  const int64_t tokens = (o.num_layers - o.num_routed()) * length + o.num_routed() * routed;
+  return 2 * tokens * o.d_kv() * bytes_per_value;
+}
+
+}  // namespace lagom::lm

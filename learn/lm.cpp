@@ -1,0 +1,55 @@
+#include <CLI/CLI.hpp>
+
+#include "lagom/tensor/threads.h"
+#include "lagom/util/error.h"
+#include "learn/lm_commands.h"
+
+namespace lagom::learn {
+
+void add_lm(CLI::App& app, Action& chosen) {
+  auto* lm = app.add_subcommand("lm", "Mixture-of-Depths language models");
+  lm->require_subcommand(1);
+  add_lm_train(*lm, chosen);
+  add_lm_eval(*lm, chosen);
+  add_lm_sample(*lm, chosen);
+  add_lm_serve(*lm, chosen);
+  add_lm_flops(*lm, chosen);
+  add_lm_convert(*lm, chosen);
+}
+
+void DecodeArguments::add_to(CLI::App& command) {
+  command.add_option("model", model, "A run's folder or a checkpoint")->required();
+  command.add_option("--routing", routing,
+                     "How tokens are let into routed blocks: predictor, router, threshold or ema; "
+                     "auto takes the predictor where there is one");
+  command.add_flag("--hard-cap", hard_cap, "Never let in more than the model's capacity");
+  command.add_option("--weights", weights, "float32, bfloat16 or int8");
+  command.add_option("--threads", threads, "0: one per CPU");
+}
+
+lm::DecoderOptions DecodeArguments::decoder_options(const lm::Model& loaded) const {
+  tensor::set_num_threads(threads);
+  lm::DecoderOptions options;
+  options.hard_cap = hard_cap;
+  options.weights = choice_of<lm::WeightFormat>("--weights", weights);
+  if (routing == "auto") {
+    const bool random = loaded.options().routing.selection != lm::Selection::kLearned;
+    options.routing = loaded.options().routing.predictor ? lm::Routing::kPredictor
+                      : random                           ? lm::Routing::kRouter
+                                                         : lm::Routing::kThreshold;
+  } else {
+    options.routing = choice_of<lm::Routing>("--routing", routing);
+  }
+  return options;
+}
+
+std::filesystem::path project_file(const std::string& name) {
+  if (std::filesystem::exists(name)) return name;
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto path = self.parent_path().parent_path().parent_path() / name;  // build/bin/..
+  if (std::filesystem::exists(path)) return path;
+  throw SystemError(name + ": not found here nor beside the build folder");
+}
+
+}  // namespace lagom::learn

@@ -1,0 +1,234 @@
+#include "lagom/lm/decoder.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "lagom/lm/flops.h"
+#include "tests/lm/reference.h"
+
+namespace lagom::lm {
+namespace {
+
+using at::Tensor;
+
+std::vector<int32_t> row_tokens(const Tensor& tokens, int64_t row) {
+  std::vector<int32_t> out;
+  for (int64_t t = 0; t < tokens.size(1); ++t) out.push_back(tokens[row][t].item<int32_t>());
+  return out;
+}
+
+Tensor to_tensor(std::span<const float> logits, int64_t vocab) {
+  Tensor out = at::empty({std::ssize(logits) / vocab, vocab});
+  std::copy(logits.begin(), logits.end(), out.mutable_data_ptr<float>());
+  return out;
+}
+
+/// Token-by-token logits of one row, [T, V].
+Tensor decode_one_by_one(Decoder& decoder, int64_t row, std::span<const int32_t> tokens) {
+  std::vector<Tensor> all;
+  for (const int32_t& token : tokens) {
+    const DecodeInput input = {row, {&token, 1}};
+    all.push_back(to_tensor(decoder.step({&input, 1}), decoder.model_options().vocab_size));
+  }
+  return at::cat(all);
+}
+
+/// Decoding in any steps against one causal forward pass.
+void expect_decoding_equals_forward(const LmOptions& options, Routing routing, bool hard_cap) {
+  Model model(options, 1);
+  enlarge_weights(model, 2);
+  if (options.num_routed() > 0) {
+    model.calibrated_thresholds.fill_(0.1);
+    model.ema_thresholds.fill_(-0.1);
+  }
+  const Tensor tokens = random_tokens(3, 23, options.vocab_size, 3);
+  const Tensor expected =
+      model.logits(model.forward(tokens, {.routing = routing, .hard_cap = hard_cap}).hidden);
+
+  Decoder decoder(model, {.routing = routing, .hard_cap = hard_cap});
+  for (int64_t b = 0; b < 3; ++b) {
+    const auto row = row_tokens(tokens, b);
+    const int64_t alone = decoder.add_row(), whole = decoder.add_row();
+    EXPECT_LT(max_difference(decode_one_by_one(decoder, alone, row), expected[b]), 3e-4);
+    const DecodeInput prompt = {whole, row};
+    EXPECT_LT(max_difference(to_tensor(decoder.step({&prompt, 1}, true), options.vocab_size),
+                             expected[b]),
+              3e-4);
+  }
+  // Rows 1 and 3 hold all of the second sequence and the third; a row that joins late and rows that
+  // read several tokens at once do not disturb each other.
+  const int64_t first = decoder.add_row(), second = decoder.add_row();
+  const auto a = row_tokens(tokens, 0), c = row_tokens(tokens, 2);
+  const DecodeInput start = {first, std::span(a).first(5)};
+  decoder.step({&start, 1});
+  const DecodeInput both[] = {{second, std::span(c).first(11)},
+                              {first, std::span(a).subspan(5, 2)}};
+  const Tensor last = to_tensor(decoder.step(both), options.vocab_size);
+  EXPECT_LT(max_difference(last[0], expected[2][10]), 3e-4);
+  EXPECT_LT(max_difference(last[1], expected[0][6]), 3e-4);
+}
+
+TEST(DecoderTest, EqualsCausalForwardUnderEveryRule) {
+  for (const Routing routing :
+       {Routing::kPredictor, Routing::kRouter, Routing::kThreshold, Routing::kEma}) {
+    expect_decoding_equals_forward(small_options(), routing, false);
+    expect_decoding_equals_forward(small_options(), routing, true);
+  }
+}
+
+TEST(DecoderTest, EqualsCausalForwardForEveryVariant) {
+  LmOptions options = small_options();
+  options.routing.every = 0;
+  expect_decoding_equals_forward(options, Routing::kTopK, false);
+  options = small_options();
+  options.activation = Activation::kSwiglu;
+  options.num_kv_heads = 2;
+  options.routing.positions = RoutedPositions::kRank;
+  expect_decoding_equals_forward(options, Routing::kPredictor, false);
+  options.bias = true;
+  options.norm = Norm::kLayer;
+  options.positions = Positions::kLearned;
+  options.tied_head = false;
+  for (const Gate gate : {Gate::kRaw, Gate::kSigmoid, Gate::kTanh, Gate::kNone}) {
+    options.routing.gate = gate;
+    expect_decoding_equals_forward(options, Routing::kPredictor, false);
+  }
+  for (const Selection selection : {Selection::kRandom, Selection::kGaussian}) {
+    options.routing.selection = selection;
+    expect_decoding_equals_forward(options, Routing::kRouter, false);
+  }
+}
+
+TEST(DecoderTest, EmptyAndFullRoutedCachesWork) {
+  for (const float threshold : {1e30F, -1e30F}) {
+    Model model(small_options(), 1);
+    enlarge_weights(model, 2);
+    model.calibrated_thresholds.fill_(threshold);
+    const Tensor tokens = random_tokens(1, 9, 31, 3);
+    const Tensor expected =
+        model.logits(model.forward(tokens, {.routing = Routing::kThreshold}).hidden);
+    Decoder decoder(model, {.routing = Routing::kThreshold});
+    const int64_t row = decoder.add_row();
+
+    const Tensor logits = decode_one_by_one(decoder, row, row_tokens(tokens, 0));
+
+    EXPECT_LT(max_difference(logits, expected[0]), 3e-4);
+    const int64_t entered = threshold > 0 ? 0 : 9;
+    EXPECT_EQ(decoder.cached_tokens(row), (std::vector<int64_t>{9, entered, 9, entered}));
+    EXPECT_EQ(decoder.kv_bytes(row), kv_bytes(model.options(), 9, entered));
+  }
+}
+
+TEST(DecoderTest, StoresOnlyRoutedTokens) {
+  Model model(small_options(), 1);
+  enlarge_weights(model, 2);
+  const Tensor tokens = random_tokens(1, 20, 31, 3);
+  const ForwardResult result = model.forward(tokens, {.routing = Routing::kRouter});
+  Decoder decoder(model, {.routing = Routing::kRouter});
+  const int64_t row = decoder.add_row();
+  const auto prompt = row_tokens(tokens, 0);
+  const DecodeInput input = {row, prompt};
+  decoder.step({&input, 1});
+
+  const auto cached = decoder.cached_tokens(row);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(cached[2 * i + 1], result.routed[i].chosen.sum().item<int64_t>());
+    for (int64_t t = 0; t < 20; ++t) {
+      EXPECT_EQ(decoder.routes()[static_cast<size_t>(t) * 2 + i] != 0,
+                result.routed[i].chosen[0][t].item<bool>());
+    }
+  }
+  const int64_t total = std::accumulate(cached.begin(), cached.end(), int64_t{0});
+  EXPECT_EQ(decoder.kv_bytes(row), 2 * total * 32 * 4);
+}
+
+TEST(DecoderTest, SmallerWeightsStayCloseToTheModel) {
+  Model model(small_options(), 1);
+  enlarge_weights(model, 2);
+  const auto tokens = row_tokens(random_tokens(1, 20, 31, 3), 0);
+  std::vector<Tensor> logits;
+  for (const WeightFormat format :
+       {WeightFormat::kFloat32, WeightFormat::kBfloat16, WeightFormat::kInt8}) {
+    Decoder decoder(model, {.routing = Routing::kPredictor, .hard_cap = true, .weights = format});
+    logits.push_back(decode_one_by_one(decoder, decoder.add_row(), tokens));
+  }
+  const double scale = logits[0].abs().max().item<double>();
+  EXPECT_LT(max_difference(logits[1], logits[0]), 0.05 * scale);
+  EXPECT_LT(max_difference(logits[2], logits[0]), 0.05 * scale);
+}
+
+TEST(DecoderTest, RefusesWhatItCannotRead) {
+  const Model model(small_options(), 1);
+  EXPECT_THROW(Decoder(model, {.routing = Routing::kTopK}), std::invalid_argument);
+  EXPECT_THROW(Decoder(model, {.routing = Routing::kThreshold}), c10::ValueError);
+  Decoder decoder(model, {});
+  const int64_t row = decoder.add_row();
+  const std::vector<int32_t> beyond = {31}, negative = {-1}, too_long(25, 0);
+  for (const auto* tokens : {&beyond, &negative, &too_long}) {
+    const DecodeInput input = {row, *tokens};
+    EXPECT_THROW(decoder.step({&input, 1}), c10::ValueError);
+    EXPECT_EQ(decoder.length(row), 0);
+  }
+  const std::vector<int32_t> good = {3};
+  const DecodeInput gone = {row + 7, good};
+  EXPECT_THROW(decoder.step({&gone, 1}), c10::ValueError);
+}
+
+TEST(DecodeKernelsTest, ProductsEqualALoop) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  for (const int64_t count : {1, 2, 3, 5, 8, 11}) {
+    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{16, 4}, {37, 7}, {128, 33}}) {
+      std::vector<float> w(static_cast<size_t>(in * out)), x(static_cast<size_t>(in * count));
+      std::vector<float> bias(static_cast<size_t>(out)), scales(static_cast<size_t>(out));
+      std::vector<int8_t> bytes(w.size());
+      std::vector<uint16_t> halves(w.size());
+      for (auto* values : {&w, &x, &bias, &scales}) {
+        for (float& v : *values) v = uniform(random);
+      }
+      for (size_t i = 0; i < w.size(); ++i) {
+        bytes[i] = static_cast<int8_t>(std::lround(127 * w[i]));
+        uint32_t bits = 0;
+        std::memcpy(&bits, &w[i], sizeof bits);
+        halves[i] = static_cast<uint16_t>(bits >> 16);
+      }
+      const auto expect_product = [&](const std::vector<float>& y, const auto& weight) {
+        for (int64_t t = 0; t < count; ++t) {
+          for (int64_t o = 0; o < out; ++o) {
+            double expected = bias[static_cast<size_t>(o)];
+            for (int64_t i = 0; i < in; ++i) {
+              expected += weight(o, static_cast<size_t>(o * in + i)) *
+                          static_cast<double>(x[static_cast<size_t>(t * in + i)]);
+            }
+            EXPECT_NEAR(y[static_cast<size_t>(t * out + o)], expected, 1e-4 * 127);
+          }
+        }
+      };
+      std::vector<float> y(static_cast<size_t>(out * count));
+      kernels::multiply_f32(w.data(), bias.data(), x.data(), count, in, out, 0, out, y.data());
+      expect_product(y, [&](int64_t, size_t i) { return static_cast<double>(w[i]); });
+      kernels::multiply_bf16(halves.data(), bias.data(), x.data(), count, in, out, 0, out,
+                             y.data());
+      expect_product(y, [&](int64_t, size_t i) {
+        const uint32_t bits = static_cast<uint32_t>(halves[i]) << 16;
+        float value = 0;
+        std::memcpy(&value, &bits, sizeof value);
+        return static_cast<double>(value);
+      });
+      kernels::multiply_i8(bytes.data(), scales.data(), bias.data(), x.data(), count, in, out, 0,
+                           out, y.data());
+      expect_product(y, [&](int64_t o, size_t i) {
+        return static_cast<double>(scales[static_cast<size_t>(o)]) * bytes[i];
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lagom::lm
