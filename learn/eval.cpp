@@ -12,6 +12,7 @@
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
 #include "learn/commands.h"
+#include "learn/models.h"
 
 namespace lagom::learn {
 namespace {
@@ -20,7 +21,8 @@ using nlohmann::ordered_json;
 using rank::GraphMetrics;
 
 struct EvalArguments {
-  std::vector<std::string> models, data;
+  std::string models;
+  std::vector<std::string> data;
   std::string scores;
   bool json = false;
   int threads = 0;
@@ -42,10 +44,7 @@ void print_row(const std::string& id, const GraphMetrics& m) {
 
 int evaluate(const EvalArguments& args) {
   tensor::set_num_threads(args.threads);
-  std::vector<cost_model::TrainedModel> models;
-  for (const std::string& path : args.models) {
-    models.push_back(cost_model::TrainedModel::load(path));
-  }
+  std::vector<cost_model::TrainedModel> models = load_models(args.models);
   const cost_model::ModelRanker ranker(std::move(models), args.inference);
   std::vector<GraphMetrics> all;
   ordered_json graphs = ordered_json::array();
@@ -91,10 +90,8 @@ int evaluate(const EvalArguments& args) {
 void add_eval(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand("eval", "How well a cost model ranks configurations");
   auto args = std::make_shared<EvalArguments>();
-  command->add_option("model", args->models, "Model file, several with commas: their mean")
-      ->required()
-      ->delimiter(',')
-      ->expected(1);
+  command->add_option("model", args->models, "Model file; several with commas between: their mean")
+      ->required();
   command->add_option("data", args->data, "Graphs (.graph, .npz) or folders with such")->required();
   command->add_option("--scores", args->scores,
                       "Write lines for lagom submit and lagom eval --scores");

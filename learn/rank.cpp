@@ -16,6 +16,7 @@
 #include "lagom/tensor/threads.h"
 #include "lagom/tune/space.h"
 #include "learn/commands.h"
+#include "learn/models.h"
 
 namespace lagom::learn {
 namespace {
@@ -23,8 +24,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct RankArguments {
-  std::vector<std::string> models;
-  std::string file;
+  std::string models, file;
   int64_t top = 10, samples = 1000, seed = 1;
   bool json = false;
   int threads = 0;
@@ -65,10 +65,7 @@ Ranked rank_program(const RankArguments& args, const cost_model::FeatureFormat& 
 
 int rank_file(const RankArguments& args) {
   tensor::set_num_threads(args.threads);
-  std::vector<cost_model::TrainedModel> models;
-  for (const std::string& path : args.models) {
-    models.push_back(cost_model::TrainedModel::load(path));
-  }
+  std::vector<cost_model::TrainedModel> models = load_models(args.models);
   const cost_model::FeatureFormat format = models.front().normalization().format;
   cost_model::ModelRanker ranker(std::move(models), args.inference);
   const auto ending = std::filesystem::path(args.file).extension();
@@ -114,10 +111,8 @@ int rank_file(const RankArguments& args) {
 void add_rank(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand("rank", "Rank a graph's configurations with a cost model");
   auto args = std::make_shared<RankArguments>();
-  command->add_option("model", args->models, "Model file, several with commas: their mean")
-      ->required()
-      ->delimiter(',')
-      ->expected(1);
+  command->add_option("model", args->models, "Model file; several with commas between: their mean")
+      ->required();
   command
       ->add_option("file", args->file,
                    "Graph with configurations (.graph, .npz), or an HLO program")

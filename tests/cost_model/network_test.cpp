@@ -110,8 +110,12 @@ TEST(NetworkTest, TwoThreadsGiveTheCostsAndGradientsOfOne) {
         runs.back().push_back(value.grad().defined() ? value.grad() : at::zeros_like(value));
       }
     }
+    // Linear attention's batched products are the BLAS' own, whose sums depend on its threads.
+    const bool is_exact = kind.first != ModelKind::kThirdPlace;
     for (size_t i = 0; i < runs[0].size(); ++i) {
-      EXPECT_TRUE(at::equal(runs[0][i], runs[1][i])) << name_of(kind) << ", tensor " << i;
+      EXPECT_TRUE(is_exact ? at::equal(runs[0][i], runs[1][i])
+                           : at::allclose(runs[0][i], runs[1][i], 1e-4, 1e-5))
+          << name_of(kind) << ", tensor " << i;
     }
   }
 }
