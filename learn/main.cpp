@@ -1,4 +1,7 @@
+#include <c10/util/Exception.h>
+
 #include <CLI/CLI.hpp>
+#include <stdexcept>
 
 #include "cli/program.h"
 #include "lagom/tensor/caching_allocator.h"
@@ -15,5 +18,13 @@ int main(int argc, char** argv) {
   lagom::learn::add_eval(app, chosen);
   lagom::learn::add_rank(app, chosen);
   lagom::learn::add_lm(app, chosen);
-  return lagom::cli::run_program(app, argc, argv, chosen);
+  const lagom::learn::Action action = [&chosen] {
+    try {
+      return chosen();
+    } catch (const c10::Error& error) {
+      // Torch's own message without the addresses it appends.
+      throw std::runtime_error(error.what_without_backtrace());
+    }
+  };
+  return lagom::cli::run_program(app, argc, argv, action);
 }
