@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -14,6 +15,7 @@
 #include "lagom/cost_model/network.h"
 #include "lagom/graph/op_graph.h"
 #include "lagom/tensor/caching_allocator.h"
+#include "lagom/tensor/safetensors.h"
 #include "lagom/tensor/segment.h"
 #include "lagom/tensor/threads.h"
 
@@ -81,9 +83,33 @@ struct Workload {
 };
 
 std::unique_ptr<Network> first_place(const Workload& work, bool cross, bool fused) {
-  return make_network(
-      {.kind = ModelKind::kFirstPlace, .width = 256, .cross_config = cross, .fused = fused},
-      {.format = work.batch.graph->format}, 1);
+  return make_network({.kind = ModelKind::kFirstPlace,
+                       .width = 256,
+                       .dropout = 0,
+                       .cross_config = cross,
+                       .fused = fused},
+                      {.format = work.batch.graph->format}, 1);
+}
+
+/// LAGOM_BENCH_SAVE: a file for what a peer needs to take the same step, and what it must get.
+void save_step(const Workload& work, const Network& network, const at::Tensor& loss) {
+  const char* path = std::getenv("LAGOM_BENCH_SAVE");
+  if (path == nullptr) return;
+  const PreparedGraph& graph = *work.batch.graph;
+  std::vector<tensor::NamedTensor> tensors = {
+      {"node_feat", graph.node_feat},
+      {"node_opcode", graph.node_opcode},
+      {"node_layout", graph.node_layout},
+      {"config_nodes", graph.config_nodes},
+      {"layouts", work.batch.layouts},
+      {"runtimes", work.batch.runtimes},
+      {"edge_index", at::tensor(work.edges, at::kLong).view({-1, 2}).t().contiguous()},
+      {"loss", loss.detach()}};
+  for (const auto& [name, value] : network.parameters()) {
+    tensors.emplace_back("model." + name, value.detach());
+    if (name == "head.weight") tensors.emplace_back("head_gradient", value.grad());
+  }
+  tensor::save_tensors(path, tensors, {});
 }
 
 /// bf16, cross-configuration attention, fused kernels.
@@ -98,8 +124,10 @@ void BM_TrainingStep(benchmark::State& state) {
   for (auto _ : state) {
     for (const auto& [name, value] : network->parameters()) value.mutable_grad() = at::Tensor();
     const at::Tensor costs = network->forward(work.batch, context);
-    ranking_loss(costs, work.batch.runtimes, work.batch.uncertainties, {}).backward();
+    const at::Tensor loss = ranking_loss(costs, work.batch.runtimes, work.batch.uncertainties, {});
+    loss.backward();
     peak = std::max(peak, peak_mb());
+    save_step(work, *network, loss);
   }
   state.counters["peak_MB"] = peak;
   state.counters["parameters"] = static_cast<double>(network->num_parameters());
