@@ -22,12 +22,11 @@ class CachingAllocator final : public c10::Allocator {
       : small_(small), max_cached_(max_cached) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes < kLarge) return small_->allocate(bytes);
-    void* block = take(bytes);
+    void* block = bytes < kLarge ? small_->raw_allocate(bytes) : take(bytes);
     return {block, block, &give_back, c10::Device(c10::DeviceType::CPU)};
   }
-  /// None: blocks of both kinds come from here, so a raw pointer does not say how to free it.
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  // oneDNN's operations allocate raw memory and cannot do without it.
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, std::size_t count) const override {
     default_copy_data(to, from, count);
   }
@@ -56,17 +55,25 @@ class CachingAllocator final : public c10::Allocator {
     return block;
   }
 
-  static void give_back(void* block) { instance->keep(block); }
-  void keep(void* block) {
+  static void give_back(void* block) {
+    // All large blocks, and hardly any small one, begin at a huge page.
+    const bool can_be_large = reinterpret_cast<uintptr_t>(block) % kHugePage == 0;
+    if (!can_be_large || !instance->keep(block)) instance->small_->raw_deallocate(block);
+  }
+  /// False for a block that is not one of the large ones.
+  bool keep(void* block) {
     const std::lock_guard lock(mutex_);
-    const size_t size = sizes_.at(block);
+    const auto found = sizes_.find(block);
+    if (found == sizes_.end()) return false;
+    const size_t size = found->second;
     if (cached_ + size > max_cached_) {
-      sizes_.erase(block);
+      sizes_.erase(found);
       std::free(block);
-      return;
+      return true;
     }
     free_.emplace(size, block);
     cached_ += size;
+    return true;
   }
 
   c10::Allocator* small_;
