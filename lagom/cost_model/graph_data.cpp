@@ -57,7 +57,8 @@ class CachedGraph : public GraphData {
               .list_padding = cache.list_padding(),
               .config_columns = rows == 0 ? 0 : static_cast<int64_t>(columns_.size()) / rows,
               .has_layouts = cache.kind() == graph::GraphKind::kLayout,
-              .has_forms = !forms_.empty()};
+              // A kernel that only flags change has the array, with no columns.
+              .has_forms = cache.arrays().find("node_config_form") != nullptr};
     const auto cells = static_cast<size_t>(rows * num_config_nodes());
     if ((!forms_.empty() && forms_.size() != cells) ||
         (!barriers_.empty() && barriers_.size() != cells)) {
@@ -122,7 +123,9 @@ class ViewedGraph : public GraphData {
               .list_padding = graph.list_padding,
               .config_columns = static_cast<int64_t>(columns_.size()) / num_configs,
               .has_layouts = graph.config_feat.empty(),
-              .has_forms = !graph.node_config_form.empty()};
+              // Without configurable nodes flags tell a measured data set's graph.
+              .has_forms = !graph.node_config_form.empty() ||
+                           (node_config_ids.empty() && !graph.config_flags.empty())};
   }
 
   ConfigRows read(std::span<const int64_t> rows) const override {
