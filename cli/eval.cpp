@@ -6,6 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/metrics_table.h"
+#include "lagom/rank/bootstrap.h"
 #include "lagom/rank/metrics.h"
 #include "lagom/rank/predictions.h"
 #include "lagom/util/error.h"
@@ -22,19 +24,6 @@ struct EvalArguments {
   bool json = false;
 };
 
-ordered_json to_json(const GraphMetrics& m) {
-  return {{"kendall_tau", m.kendall_tau},
-          {"ordered_pair_accuracy", m.ordered_pair_accuracy},
-          {"top1_slowdown", m.top1_slowdown},
-          {"top5_slowdown", m.top5_slowdown},
-          {"top10_slowdown", m.top10_slowdown}};
-}
-
-void print_row(const std::string& id, const GraphMetrics& m) {
-  std::printf("%-48s %8.4f %8.4f %8.4f %8.4f %8.4f\n", id.c_str(), m.kendall_tau,
-              m.ordered_pair_accuracy, m.top1_slowdown, m.top5_slowdown, m.top10_slowdown);
-}
-
 /// "layout:xla:random" for "layout:xla:random:resnet50"; empty for ids of another form.
 std::string collection_of(const std::string& id) {
   const bool is_tile = id.starts_with("tile:");
@@ -49,7 +38,7 @@ int evaluate(const EvalArguments& args) {
   std::map<std::string, std::vector<GraphMetrics>> collections;
   ordered_json graphs = ordered_json::array();
   if (!args.json) {
-    std::printf("%-48s %8s %8s %8s %8s %8s\n", "graph", "tau", "opa", "top1", "top5", "top10");
+    print_metrics_header();
   }
   for (const rank::Predictions& p : rank::read_predictions(args.scores)) {
     if (p.runtimes.empty()) throw FormatError(args.scores, p.id, "has no runtimes to compare with");
@@ -65,10 +54,10 @@ int evaluate(const EvalArguments& args) {
     }
     if (args.json) {
       ordered_json row = {{"id", p.id}};
-      row.update(to_json(metrics));
+      row.update(metrics_to_json(metrics));
       graphs.push_back(std::move(row));
     } else {
-      print_row(p.id, metrics);
+      print_metrics_row(p.id, metrics);
     }
   }
   std::map<std::string, double> scores;
@@ -78,15 +67,17 @@ int evaluate(const EvalArguments& args) {
         name.starts_with("tile:") ? rank::tile_score(metrics) : rank::layout_score(metrics);
     sum += scores[name];
   }
+  const rank::MetricsSummary summary = rank::summarize({&all, 1});
   if (args.json) {
-    ordered_json result = {{"graphs", std::move(graphs)}, {"mean", to_json(rank::mean_of(all))}};
+    ordered_json result = {{"graphs", std::move(graphs)}};
+    result.update(summary_to_json(summary));
     if (!scores.empty()) {
       result["collections"] = scores;
       result["competition_score"] = sum / static_cast<double>(scores.size());
     }
     print_json(result);
   } else {
-    print_row("mean", rank::mean_of(all));
+    print_summary("mean", summary);
     for (const auto& [name, score] : scores) std::printf("%-48s %8.4f\n", name.c_str(), score);
     if (scores.size() > 1) {
       std::printf("%-48s %8.4f\n", "competition score", sum / static_cast<double>(scores.size()));
@@ -112,7 +103,9 @@ void add_eval(CLI::App& app, Action& chosen) {
       ->required();
   command->add_flag("--json", args->json, "Machine-readable output");
   command->footer(
-      "Slowdowns: the best runtime among the top k over the best of all.\n"
+      "Slowdowns: the best runtime among the top k over the best of all. Below the means stand "
+      "the\n"
+      "ends of their 95 % intervals, by bootstrap over the graphs.\n"
       "Example: lagom eval --scores scores.jsonl");
   command->callback([args, &chosen] { chosen = [args] { return evaluate(*args); }; });
 }

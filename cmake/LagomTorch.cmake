@@ -40,7 +40,8 @@ if(LAGOM_TORCH_DIR)
   # a second and 120 MB, which the other commands need not pay. `lagom train` runs it.
   lagom_program(lagom_learn lagom-learn learn)
   if(TARGET lagom_learn)
-    target_sources(lagom_learn PRIVATE cli/common.cpp cli/interrupt.cpp cli/program.cpp)
+    target_sources(lagom_learn PRIVATE cli/common.cpp cli/interrupt.cpp cli/metrics_table.cpp
+      cli/program.cpp)
     target_link_libraries(lagom_learn PRIVATE lagom_torch lagom_allocator)
   endif()
 endif()

@@ -2,12 +2,15 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "cli/common.h"
+#include "cli/metrics_table.h"
+#include "lagom/collect/baselines.h"
 #include "lagom/cost_model/trainer.h"
-#include "lagom/rank/metrics.h"
+#include "lagom/rank/bootstrap.h"
 #include "lagom/tensor/threads.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
@@ -24,64 +27,116 @@ struct EvalArguments {
   std::string models;
   std::vector<std::string> data;
   std::string scores;
-  bool json = false;
+  bool seeds = false, baselines = false, json = false;
   int threads = 0;
+  int64_t seed = 1;
   cost_model::InferenceOptions inference;
 };
 
-ordered_json to_json(const GraphMetrics& m) {
-  return {{"kendall_tau", m.kendall_tau},
-          {"ordered_pair_accuracy", m.ordered_pair_accuracy},
-          {"top1_slowdown", m.top1_slowdown},
-          {"top5_slowdown", m.top5_slowdown},
-          {"top10_slowdown", m.top10_slowdown}};
+/// Graphs with a ranking to compare with.
+using Graphs = std::vector<cost_model::LabeledGraph>;
+
+/// One ranker per seed, or one for all models together.
+std::vector<cost_model::ModelRanker> make_rankers(const EvalArguments& args) {
+  std::vector<cost_model::TrainedModel> models = load_models(args.models);
+  std::vector<cost_model::ModelRanker> rankers;
+  if (!args.seeds) {
+    rankers.emplace_back(std::move(models), args.inference);
+    return rankers;
+  }
+  for (cost_model::TrainedModel& model : models) {
+    std::vector<cost_model::TrainedModel> one;
+    one.push_back(std::move(model));
+    rankers.emplace_back(std::move(one), args.inference);
+  }
+  return rankers;
 }
 
-void print_row(const std::string& id, const GraphMetrics& m) {
-  std::printf("%-48s %8.4f %8.4f %8.4f %8.4f %8.4f\n", id.c_str(), m.kendall_tau,
-              m.ordered_pair_accuracy, m.top1_slowdown, m.top5_slowdown, m.top10_slowdown);
+/// Leaves out what has nothing to rank, and writes the first ranker's scores by request.
+Graphs write_scores(const EvalArguments& args, const Graphs& graphs,
+                    const cost_model::ModelRanker& ranker) {
+  Graphs comparable;
+  std::string scores;
+  for (const cost_model::LabeledGraph& graph : graphs) {
+    if (!args.scores.empty()) {
+      ordered_json line = {{"id", graph.data->id}, {"scores", ranker.costs(*graph.data)}};
+      if (graph.labels) line["runtimes"] = graph.labels->all_runtimes;
+      scores += line.dump() + "\n";
+    } else if (!graph.labels) {
+      throw FormatError(graph.data->path, "", "has no runtimes to compare with");
+    }
+    if (!graph.labels) continue;
+    if (graph.data->num_configs < 2) {
+      std::fprintf(stderr, "%s: one configuration, nothing to rank\n", graph.data->path.c_str());
+      continue;
+    }
+    comparable.push_back(graph);
+  }
+  if (!args.scores.empty()) write_file(args.scores, scores);
+  return comparable;
+}
+
+std::vector<GraphMetrics> evaluate_model(const Graphs& graphs,
+                                         const cost_model::ModelRanker& ranker) {
+  std::vector<GraphMetrics> run;
+  for (const cost_model::LabeledGraph& graph : graphs) {
+    run.push_back(rank::graph_metrics(ranker.costs(*graph.data), graph.labels->all_runtimes));
+  }
+  return run;
+}
+
+std::vector<GraphMetrics> evaluate_baseline(const Graphs& graphs, collect::BaselineKind kind,
+                                            int64_t seed) {
+  std::vector<GraphMetrics> run;
+  for (const cost_model::LabeledGraph& graph : graphs) {
+    collect::BaselineRanker ranker =
+        collect::baseline_of_file(kind, graph.data->path, static_cast<uint64_t>(seed));
+    const rank::ConfiguredGraph view{.name = graph.data->id,
+                                     .num_configs = graph.data->num_configs};
+    run.push_back(rank::graph_metrics(ranker.costs(view), graph.labels->all_runtimes));
+  }
+  return run;
 }
 
 int evaluate(const EvalArguments& args) {
   tensor::set_num_threads(args.threads);
-  std::vector<cost_model::TrainedModel> models = load_models(args.models);
-  const cost_model::ModelRanker ranker(std::move(models), args.inference);
-  std::vector<GraphMetrics> all;
-  ordered_json graphs = ordered_json::array();
-  std::string scores;
-  if (!args.json) {
-    std::printf("%-48s %8s %8s %8s %8s %8s\n", "graph", "tau", "opa", "top1", "top5", "top10");
+  const std::vector<cost_model::ModelRanker> rankers = make_rankers(args);
+  const Graphs graphs = write_scores(args, cost_model::open_graphs(args.data), rankers.front());
+  if (graphs.empty()) {
+    if (!args.scores.empty()) return 0;
+    throw std::invalid_argument("no graph has configurations to rank");
   }
-  for (const cost_model::LabeledGraph& graph : cost_model::open_graphs(args.data)) {
-    const std::vector<double> costs = ranker.costs(*graph.data);
-    ordered_json line = {{"id", graph.data->id}, {"scores", costs}};
-    if (graph.labels) line["runtimes"] = graph.labels->all_runtimes;
-    scores += line.dump() + "\n";
-    if (!graph.labels) {
-      if (args.scores.empty()) {
-        throw FormatError(graph.data->path, "", "has no runtimes to compare with");
-      }
-      continue;
-    }
-    if (costs.size() < 2) {
-      std::fprintf(stderr, "%s: one configuration, nothing to rank\n", graph.data->path.c_str());
-      continue;
-    }
-    all.push_back(rank::graph_metrics(costs, graph.labels->all_runtimes));
+  std::vector<std::vector<GraphMetrics>> runs;
+  for (const auto& ranker : rankers) runs.push_back(evaluate_model(graphs, ranker));
+  const rank::MetricsSummary summary = rank::summarize(runs);
+
+  ordered_json rows = ordered_json::array();
+  if (!args.json) cli::print_metrics_header();
+  for (size_t g = 0; g < graphs.size(); ++g) {
+    std::vector<GraphMetrics> of_graph;
+    for (const auto& run : runs) of_graph.push_back(run[g]);
+    const GraphMetrics mean = rank::mean_of(of_graph);
     if (args.json) {
-      ordered_json row = {{"id", graph.data->id}};
-      row.update(to_json(all.back()));
-      graphs.push_back(std::move(row));
+      rows.push_back({{"id", graphs[g].data->id}});
+      rows.back().update(cli::metrics_to_json(mean));
     } else {
-      print_row(graph.data->id, all.back());
+      cli::print_metrics_row(graphs[g].data->id, mean);
     }
   }
-  if (!args.scores.empty()) write_file(args.scores, scores);
-  if (args.json) {
-    cli::print_json({{"graphs", std::move(graphs)}, {"mean", to_json(rank::mean_of(all))}});
-  } else {
-    print_row("mean", rank::mean_of(all));
+  ordered_json result = {{"graphs", std::move(rows)}};
+  result.update(cli::summary_to_json(summary));
+  if (!args.json) cli::print_summary("mean", summary);
+  for (size_t k = 0; args.baselines && k < option_names(collect::BaselineKind{}).size(); ++k) {
+    const std::string name(option_names(collect::BaselineKind{})[k]);
+    const auto run = evaluate_baseline(graphs, static_cast<collect::BaselineKind>(k), args.seed);
+    const rank::MetricsSummary baseline = rank::summarize({&run, 1});
+    if (args.json) {
+      result["baselines"][name] = cli::summary_to_json(baseline);
+    } else {
+      cli::print_summary(name, baseline);
+    }
   }
+  if (args.json) cli::print_json(result);
   return 0;
 }
 
@@ -92,6 +147,12 @@ void add_eval(CLI::App& app, Action& chosen) {
   auto args = std::make_shared<EvalArguments>();
   command->add_option("model", args->models, "Model file; several with commas between: their mean")
       ->required();
+  command->add_flag("--seeds", args->seeds,
+                    "The models are seeds of one recipe: each by itself, and the metrics' mean");
+  command->add_flag("--baselines", args->baselines,
+                    "Measured kernels: also a random order, the analytic cost and the number of "
+                    "layout disagreements");
+  command->add_option("--seed", args->seed, "Of the random order");
   command->add_option("data", args->data, "Graphs (.graph, .npz) or folders with such")->required();
   command->add_option("--scores", args->scores,
                       "Write lines for lagom submit and lagom eval --scores");
@@ -101,7 +162,10 @@ void add_eval(CLI::App& app, Action& chosen) {
                       "Configurations that a comparing network sees together");
   command->add_option("--threads", args->threads, "0: one per CPU");
   command->add_flag("--json", args->json, "Machine-readable output");
-  command->footer("Example: lagom eval runs/ours/best.safetensors data/valid");
+  command->footer(
+      "Below the means stand the ends of their 95 % intervals, by bootstrap over graphs and "
+      "seeds.\n"
+      "Example: lagom eval runs/ours/best.safetensors data/valid --baselines");
   command->callback([args, &chosen] { chosen = [args] { return evaluate(*args); }; });
 }
 

@@ -57,6 +57,7 @@ class CachedGraph : public GraphData {
               .list_padding = cache.list_padding(),
               .config_columns = rows == 0 ? 0 : static_cast<int64_t>(columns_.size()) / rows,
               .has_layouts = cache.kind() == graph::GraphKind::kLayout,
+              // A kernel that only flags change has the array, with no columns.
               .has_forms = cache.arrays().find("node_config_form") != nullptr};
     const auto cells = static_cast<size_t>(rows * num_config_nodes());
     if ((!forms_.empty() && forms_.size() != cells) ||
@@ -122,7 +123,7 @@ class ViewedGraph : public GraphData {
               .list_padding = graph.list_padding,
               .config_columns = static_cast<int64_t>(columns_.size()) / num_configs,
               .has_layouts = graph.config_feat.empty(),
-              // Without configurable nodes there are no forms to see; flags come with them.
+              // Without configurable nodes flags tell a measured data set's graph.
               .has_forms = !graph.node_config_form.empty() ||
                            (node_config_ids.empty() && !graph.config_flags.empty())};
   }
