@@ -124,15 +124,21 @@ BENCHMARK(BM_EagerTrainStep)
 
 /// Attention of one block of that step, forward and backward.
 void BM_Attention(benchmark::State& state) {
-  const Tensor qkv = at::randn({kBatch, kLength, 768}).requires_grad_(true);
-  const Tensor grad = at::randn({kBatch, kLength, 256});
+  const auto type = state.range(0) != 0 ? at::kBFloat16 : at::kFloat;
+  const Tensor qkv = at::randn({kBatch, kLength, 768}).to(type).requires_grad_(true);
+  const Tensor grad = at::randn({kBatch, kLength, 256}).to(type);
   for (auto _ : state) {
     const Tensor out =
         causal_attention(qkv * 1, {.num_heads = 4, .num_kv_heads = 4, .head_dim = 64});
     out.backward(grad);
   }
 }
-BENCHMARK(BM_Attention)->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Attention)
+    ->ArgName("bf16")
+    ->Arg(0)
+    ->Arg(1)
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
 
 /// Decoding after 128 tokens, one token of every row a step.
 void decode(benchmark::State& state, const LmOptions& options, WeightFormat format, int64_t rows) {

@@ -1,3 +1,5 @@
+#include "lagom/lm/attention.h"
+
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -7,7 +9,6 @@
 #include <cmath>
 
 #include "lagom/lm/kernels.h"
-#include "lagom/lm/ops.h"
 
 // The BLAS that comes with LibTorch; small products go without the dispatcher's cost.
 extern "C" void sgemm_(const char* transa, const char* transb, const int* m, const int* n,
@@ -22,7 +23,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr int64_t kQueryBlock = 64;
-constexpr int64_t kLongestKept = 1024;
 
 /// c = a b + beta c, row-major; a is [m, k] or, transposed, [k, m], and so on.
 void product(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k, const float* a,
@@ -67,34 +67,6 @@ struct Layout {
   int64_t key_column(int64_t kv) const { return (heads + kv) * head_dim; }
   int64_t value_column(int64_t kv) const { return (heads + kv_heads + kv) * head_dim; }
 };
-
-/// First key of each query's document, [B, T]; undefined without documents.
-Tensor first_keys(const Tensor& segments) {
-  if (!segments.defined()) return {};
-  const Tensor ids = segments.contiguous();
-  Tensor first = at::empty_like(ids);
-  const int64_t batch = ids.size(0), length = ids.size(1);
-  const auto* id = ids.const_data_ptr<int64_t>();
-  auto* out = first.mutable_data_ptr<int64_t>();
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t t = 0; t < length; ++t) {
-      const int64_t at = b * length + t;
-      out[at] = t > 0 && id[at] == id[at - 1] ? out[at - 1] : t;
-    }
-  }
-  return first;
-}
-
-void rotate_rows(const Tensor& x, const AttentionPlaces& p, bool inverse) {
-  const int64_t width = x.size(-1), rows = x.numel() / width;
-  const Tensor positions = p.positions.contiguous();
-  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / width), [&](int64_t begin, int64_t end) {
-    kernels::rotate(x.mutable_data_ptr<float>() + begin * width,
-                    positions.const_data_ptr<int64_t>() + begin, p.cosines.const_data_ptr<float>(),
-                    p.sines.const_data_ptr<float>(), end - begin, width,
-                    p.num_heads + p.num_kv_heads, p.head_dim, inverse);
-  });
-}
 
 /// One key head of one sequence, and all query heads that share it.
 void attend(const Layout& l, const float* qkv, const int64_t* first, int64_t kv,
@@ -148,7 +120,7 @@ void attend_gradient(const Layout& l, const float* qkv, const float* probabiliti
 class CausalAttention : public torch::autograd::Function<CausalAttention> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& input, const AttentionPlaces* p) {
-    const Tensor qkv = input.detach().to(at::kFloat);
+    const Tensor qkv = input.detach();
     if (p->positions.defined()) rotate_rows(qkv, *p, /*inverse=*/false);
     const Layout l(qkv, p->num_heads, p->num_kv_heads, p->head_dim);
     const Tensor first = first_keys(p->segments);
@@ -167,7 +139,7 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
     ctx->saved_data["heads"] = p->num_heads;
     ctx->saved_data["kv_heads"] = p->num_kv_heads;
     ctx->saved_data["head_dim"] = p->head_dim;
-    return out.to(input.scalar_type());
+    return out;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -180,7 +152,7 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
                                .num_kv_heads = ctx->saved_data["kv_heads"].toInt(),
                                .head_dim = ctx->saved_data["head_dim"].toInt()};
     const Layout l(qkv, p.num_heads, p.num_kv_heads, p.head_dim);
-    const Tensor grad_out = grads[0].to(at::kFloat).contiguous();
+    const Tensor grad_out = grads[0].contiguous();
     Tensor grad_qkv = at::empty_like(qkv);
     at::parallel_for(0, l.batch * l.kv_heads, 1, [&](int64_t begin, int64_t end) {
       std::vector<float> scratch(static_cast<size_t>(kQueryBlock * l.length));
@@ -194,7 +166,7 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
       }
     });
     if (p.positions.defined()) rotate_rows(grad_qkv, p, /*inverse=*/true);
-    return {grad_qkv.to(grads[0].scalar_type()), Tensor()};
+    return {grad_qkv, Tensor()};
   }
 };
 
@@ -249,9 +221,45 @@ Tensor flash_attention(Tensor qkv, const AttentionPlaces& p) {
 
 }  // namespace
 
+Tensor first_keys(const Tensor& segments) {
+  if (!segments.defined()) return {};
+  const Tensor ids = segments.contiguous();
+  Tensor first = at::empty_like(ids);
+  const int64_t batch = ids.size(0), length = ids.size(1);
+  const auto* id = ids.const_data_ptr<int64_t>();
+  auto* out = first.mutable_data_ptr<int64_t>();
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t t = 0; t < length; ++t) {
+      const int64_t at = b * length + t;
+      out[at] = t > 0 && id[at] == id[at - 1] ? out[at - 1] : t;
+    }
+  }
+  return first;
+}
+
+void rotate_rows(const Tensor& x, const AttentionPlaces& p, bool inverse) {
+  const int64_t width = x.size(-1), rows = x.numel() / width;
+  const Tensor positions = p.positions.contiguous();
+  const auto rotate = [&](auto* data) {
+    at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / width), [&](int64_t begin, int64_t end) {
+      kernels::rotate(data + begin * width, positions.const_data_ptr<int64_t>() + begin,
+                      p.cosines.const_data_ptr<float>(), p.sines.const_data_ptr<float>(),
+                      end - begin, width, p.num_heads + p.num_kv_heads, p.head_dim, inverse);
+    });
+  };
+  if (x.scalar_type() == at::kBFloat16) {
+    rotate(static_cast<uint16_t*>(x.mutable_data_ptr()));
+  } else {
+    rotate(x.mutable_data_ptr<float>());
+  }
+}
+
 Tensor causal_attention(const Tensor& qkv, const AttentionPlaces& places) {
   TORCH_INTERNAL_ASSERT(qkv.is_contiguous());
-  if (qkv.size(1) <= kLongestKept) return CausalAttention::apply(qkv, &places);
+  if (qkv.size(1) <= kernels::kLongestKeptRow) {
+    const bool bfloat16 = qkv.scalar_type() == at::kBFloat16;
+    return bfloat16 ? bfloat16_attention(qkv, places) : CausalAttention::apply(qkv, &places);
+  }
   return flash_attention(qkv.to(at::kFloat), places).to(qkv.scalar_type());
 }
 

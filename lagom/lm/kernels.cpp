@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lagom/lm/simd.h"
 
@@ -115,6 +116,28 @@ LAGOM_INLINE void swiglu_gradient_of(const T* grad_y, const T* gate_up, int64_t 
   }
 }
 
+template <typename T>
+LAGOM_INLINE void rotate_of(T* x, const int64_t* row_positions, const float* cosines,
+                            const float* sines, int64_t rows, int64_t row_width, int64_t heads,
+                            int64_t head_dim, bool inverse) {
+  const int64_t half = head_dim / 2;
+  const float sign = inverse ? -1.0F : 1.0F;
+  for (int64_t r = 0; r < rows; ++r, x += row_width) {
+    const float* cosine = cosines + row_positions[r] * half;
+    const float* sine = sines + row_positions[r] * half;
+    for (int64_t h = 0; h < heads; ++h) {
+      T* low = x + h * head_dim;
+      T* high = low + half;
+      for_vectors(half, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
+        const Floats a = read(low + i, n), b = read(high + i, n);
+        const Floats c = read(cosine + i, n), s = read(sine + i, n) * sign;
+        write(low + i, a * c - b * s, n);
+        write(high + i, b * c + a * s, n);
+      });
+    }
+  }
+}
+
 }  // namespace
 
 LAGOM_CLONES
@@ -188,22 +211,13 @@ void swiglu_gradient(const uint16_t* grad_y, const uint16_t* gate_up, int64_t ro
 LAGOM_CLONES
 void rotate(float* x, const int64_t* row_positions, const float* cosines, const float* sines,
             int64_t rows, int64_t row_width, int64_t heads, int64_t head_dim, bool inverse) {
-  const int64_t half = head_dim / 2;
-  const float sign = inverse ? -1.0F : 1.0F;
-  for (int64_t r = 0; r < rows; ++r, x += row_width) {
-    const float* cosine = cosines + row_positions[r] * half;
-    const float* sine = sines + row_positions[r] * half;
-    for (int64_t h = 0; h < heads; ++h) {
-      float* low = x + h * head_dim;
-      float* high = low + half;
-      for_vectors(half, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
-        const Floats a = read(low + i, n), b = read(high + i, n);
-        const Floats c = read(cosine + i, n), s = read(sine + i, n) * sign;
-        write(low + i, a * c - b * s, n);
-        write(high + i, b * c + a * s, n);
-      });
-    }
-  }
+  rotate_of(x, row_positions, cosines, sines, rows, row_width, heads, head_dim, inverse);
+}
+
+LAGOM_CLONES
+void rotate(uint16_t* x, const int64_t* row_positions, const float* cosines, const float* sines,
+            int64_t rows, int64_t row_width, int64_t heads, int64_t head_dim, bool inverse) {
+  rotate_of(x, row_positions, cosines, sines, rows, row_width, heads, head_dim, inverse);
 }
 
 LAGOM_CLONES
@@ -242,6 +256,51 @@ void softmax_gradient(const float* probabilities, int64_t rows, int64_t columns,
       write(gradients + i, read(probabilities + i, n) * g * scale, n);
     });
   }
+}
+
+LAGOM_CLONES
+void causal_softmax(uint16_t* scores, int64_t seen, int64_t columns, int64_t first, float scale) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  const uint16_t* row = scores + first;
+  const int64_t count = seen - first;
+  Floats highest = all(kLowest);
+  float peak = kLowest;
+  int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    const Floats v = simd::load(row + i);
+    highest = highest < v ? v : highest;
+  }
+  for (int64_t k = 0; k < kWidth; ++k) peak = std::max(peak, highest[k]);
+  if (i < count) {
+    const Floats v = simd::load_part(row + i, count - i);
+    for (int64_t k = 0; k < count - i; ++k) peak = std::max(peak, v[k]);
+  }
+  float exponentials[kLongestKeptRow];
+  Floats sums{};
+  for_vectors(count, [&](int64_t at, int64_t n) __attribute__((always_inline)) {
+    write(exponentials + at, simd::exp((read(row + at, n) - peak) * scale), n);
+    sums += read(exponentials + at, n);
+  });
+  const float inverse = 1 / simd::sum(sums);
+  for_vectors(count, [&](int64_t at, int64_t n) __attribute__((always_inline)) {
+    write(scores + first + at, read(exponentials + at, n) * inverse, n);
+  });
+  std::fill(scores, scores + first, uint16_t{0});
+  std::fill(scores + seen, scores + columns, uint16_t{0});
+}
+
+LAGOM_CLONES
+void softmax_gradient(const uint16_t* probabilities, int64_t columns, float scale,
+                      uint16_t* gradients) {
+  Floats dot{};
+  for_vectors(columns, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
+    dot += read(probabilities + i, n) * read(gradients + i, n);
+  });
+  const float mean = simd::sum(dot);
+  for_vectors(columns, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
+    const Floats g = read(gradients + i, n) - mean;
+    write(gradients + i, read(probabilities + i, n) * g * scale, n);
+  });
 }
 
 LAGOM_CLONES

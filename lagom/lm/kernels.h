@@ -43,6 +43,8 @@ void swiglu_gradient(const uint16_t* grad_y, const uint16_t* gate_up, int64_t ro
 /// cosines, sines [positions, head_dim / 2]; row_positions [rows]. `inverse` turns back.
 void rotate(float* x, const int64_t* row_positions, const float* cosines, const float* sines,
             int64_t rows, int64_t row_width, int64_t heads, int64_t head_dim, bool inverse);
+void rotate(uint16_t* x, const int64_t* row_positions, const float* cosines, const float* sines,
+            int64_t rows, int64_t row_width, int64_t heads, int64_t head_dim, bool inverse);
 
 /// Rows of attention scores become probabilities: row r of `rows` sees columns [first[r], begin +
 /// r] and has `columns` of them; what it does not see becomes 0. Scores are multiplied with
@@ -52,6 +54,13 @@ void causal_softmax(float* scores, int64_t rows, int64_t columns, int64_t begin,
 /// Gradients of probabilities become those of the scores: p * (g - sum(p * g)) * scale.
 void softmax_gradient(const float* probabilities, int64_t rows, int64_t columns, float scale,
                       float* gradients);
+
+/// Both for one row of bfloat16 scores: it sees columns [first, seen) of at most
+/// kLongestKeptRow; those up to `columns` become 0.
+inline constexpr int64_t kLongestKeptRow = 1024;
+void causal_softmax(uint16_t* scores, int64_t seen, int64_t columns, int64_t first, float scale);
+void softmax_gradient(const uint16_t* probabilities, int64_t columns, float scale,
+                      uint16_t* gradients);
 
 /// Cross-entropy of one row of logits in nats, which become its gradient times `scale`:
 /// (softmax - one_hot(target)) * scale.
