@@ -15,6 +15,7 @@ void add_lm(CLI::App& app, Action& chosen) {
   add_lm_serve(*lm, chosen);
   add_lm_flops(*lm, chosen);
   add_lm_convert(*lm, chosen);
+  add_lm_tokenize(*lm, chosen);
 }
 
 void DecodeArguments::add_to(CLI::App& command) {

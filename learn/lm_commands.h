@@ -20,6 +20,7 @@ void add_lm_sample(CLI::App& lm, Action& chosen);
 void add_lm_flops(CLI::App& lm, Action& chosen);
 void add_lm_convert(CLI::App& lm, Action& chosen);
 void add_lm_serve(CLI::App& lm, Action& chosen);
+void add_lm_tokenize(CLI::App& lm, Action& chosen);
 
 /// Options of the commands that write text with a model.
 struct DecodeArguments {

@@ -72,6 +72,7 @@ std::unique_ptr<Tokenizer> parse_tiktoken_ranks(std::string_view lines, const st
   }
   if (ids.empty()) throw FormatError(name, "", "has no tokens");
 
+  parts.whole_pieces_first = true;
   // Two neighbours merge when their joined bytes are a token; its rank decides which come first.
   for (size_t id = 0; id < parts.tokens.size(); ++id) {
     const std::string& token = parts.tokens[id];

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lagom/lm/model.h"
+#include "lagom/lm/ops.h"
 #include "tests/lm/reference.h"
 
 namespace lagom::lm {
@@ -43,6 +44,33 @@ TEST(Bfloat16Test, ValuesAndGradientsStayCloseToFloat32) {
       EXPECT_LT(relative_distance(gradients[1][i], gradients[0][i]), 0.06) << i;
     }
   }
+}
+
+TEST(Bfloat16Test, AttentionOverSeveralBlocksStaysCloseToFloat32) {
+  constexpr int64_t kLength = 300, kHeads = 4, kKvHeads = 2, kHeadDim = 16;
+  at::manual_seed(4);
+  const Tensor input = at::randn({2, kLength, (kHeads + 2 * kKvHeads) * kHeadDim});
+  const Tensor grad = at::randn({2, kLength, kHeads * kHeadDim});
+  const Tensor angles = at::rand({kLength, kHeadDim / 2});
+  const AttentionPlaces places = {
+      .positions = at::arange(kLength, at::kLong).expand({2, kLength}),
+      .segments = (at::arange(kLength, at::kLong) >= 170).to(at::kLong).expand({2, kLength}),
+      .cosines = at::cos(angles),
+      .sines = at::sin(angles),
+      .num_heads = kHeads,
+      .num_kv_heads = kKvHeads,
+      .head_dim = kHeadDim};
+  std::vector<Tensor> values, gradients;
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    const Tensor qkv = input.to(type).clone().requires_grad_(true);
+    const Tensor out = causal_attention(qkv * 1, places);
+    out.backward(grad.to(type));
+    values.push_back(out.detach().to(at::kFloat));
+    gradients.push_back(qkv.grad().to(at::kFloat));
+  }
+
+  EXPECT_LT(relative_distance(values[1], values[0]), 0.02);
+  EXPECT_LT(relative_distance(gradients[1], gradients[0]), 0.02);
 }
 
 }  // namespace

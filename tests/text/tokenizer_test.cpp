@@ -174,6 +174,13 @@ TEST(TiktokenTest, MergesByRankOfTheJoinedToken) {
   EXPECT_THAT(tokenizer->encode("ab<|endoftext|>"), ElementsAre(257, 259));
 }
 
+TEST(TiktokenTest, TakesAPieceThatIsATokenThoughNoMergeMakesIt) {
+  const auto tokenizer = parse_tiktoken_ranks(rank_lines({"bc", "wxyz"}), "ranks");
+
+  EXPECT_THAT(tokenizer->encode("wxyz"), ElementsAre(257));
+  EXPECT_THAT(tokenizer->encode("wxyza"), ElementsAre('w', 'x', 'y', 'z', 'a'));
+}
+
 TEST(TiktokenTest, BrokenLinesAreNamed) {
   EXPECT_THAT([] { parse_tiktoken_ranks("YQ== 0\n!! 1\n", "ranks"); },
               ::testing::ThrowsMessage<FormatError>(HasSubstr("ranks: line 2")));
