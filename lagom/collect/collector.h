@@ -57,8 +57,8 @@ struct CollectSummary {
 CollectSummary collect(const std::vector<std::filesystem::path>& programs,
                        const CollectOptions& options);
 
-/// The configurations that are measured of a kernel: as it is, every form, every flag, forms with
-/// flags, layouts; `count` at most.
+/// The configurations that are measured of a kernel: as it is, every form, one flag, forms with
+/// layouts and flags; `count` at most.
 std::vector<rewrite::Configuration> kernel_configurations(const tune::SearchSpace& space,
                                                           const tune::Kernel& kernel, int count,
                                                           uint64_t seed);
