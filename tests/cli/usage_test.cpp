@@ -25,7 +25,7 @@ TEST_F(UsageTest, BadUsageExitsWithTwo) {
   const std::string add = add_program();
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "required"},
-      {{"frob"}, "unknown command 'frob'; expected inspect, convert, run, profile or tune"},
+      {{"frob"}, "unknown command 'frob'; expected one of inspect, convert, run, profile, tune"},
       {{"run"}, "file is required"},
       {{"run", add, "--frob"}, "--frob"},
       {{"inspect"}, "required"},
