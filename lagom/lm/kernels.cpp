@@ -242,19 +242,26 @@ void causal_softmax(float* scores, int64_t rows, int64_t columns, int64_t begin,
   }
 }
 
+/// gradients = probabilities (gradients - sum(probabilities gradients)) scale, of one row.
+template <typename T>
+LAGOM_INLINE void softmax_gradient_row(const T* probabilities, int64_t columns, float scale,
+                                       T* gradients) {
+  Floats dot{};
+  for_vectors(columns, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
+    dot += read(probabilities + i, n) * read(gradients + i, n);
+  });
+  const float mean = simd::sum(dot);
+  for_vectors(columns, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
+    const Floats g = read(gradients + i, n) - mean;
+    write(gradients + i, read(probabilities + i, n) * g * scale, n);
+  });
+}
+
 LAGOM_CLONES
 void softmax_gradient(const float* probabilities, int64_t rows, int64_t columns, float scale,
                       float* gradients) {
   for (int64_t r = 0; r < rows; ++r, probabilities += columns, gradients += columns) {
-    Floats dot{};
-    for_vectors(columns, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
-      dot += read(probabilities + i, n) * read(gradients + i, n);
-    });
-    const float mean = simd::sum(dot);
-    for_vectors(columns, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
-      const Floats g = read(gradients + i, n) - mean;
-      write(gradients + i, read(probabilities + i, n) * g * scale, n);
-    });
+    softmax_gradient_row(probabilities, columns, scale, gradients);
   }
 }
 
@@ -292,15 +299,7 @@ void causal_softmax(uint16_t* scores, int64_t seen, int64_t columns, int64_t fir
 LAGOM_CLONES
 void softmax_gradient(const uint16_t* probabilities, int64_t columns, float scale,
                       uint16_t* gradients) {
-  Floats dot{};
-  for_vectors(columns, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
-    dot += read(probabilities + i, n) * read(gradients + i, n);
-  });
-  const float mean = simd::sum(dot);
-  for_vectors(columns, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
-    const Floats g = read(gradients + i, n) - mean;
-    write(gradients + i, read(probabilities + i, n) * g * scale, n);
-  });
+  softmax_gradient_row(probabilities, columns, scale, gradients);
 }
 
 LAGOM_CLONES
