@@ -8,6 +8,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "lagom/formats/shape_text.h"
 #include "lagom/util/error.h"
 #include "lagom/util/hash.h"
 
@@ -68,12 +69,6 @@ bool fits(const StoredEntry& stored, uint64_t file_bytes) {
     bytes *= std::max<uint64_t>(static_cast<uint64_t>(size), 1);
   }
   return is_empty || bytes <= file_bytes - stored.offset;
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lagom/formats/shape_text.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
 
@@ -61,14 +62,6 @@ std::optional<uint64_t> size_of(PrimitiveType type, const std::vector<int64_t>& 
     if (dimension < 0 || __builtin_mul_overflow(bytes, dimension, &bytes)) return std::nullopt;
   }
   return static_cast<uint64_t>(bytes);
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t dimension : shape) {
-    text += (text.empty() ? "" : ",") + std::to_string(dimension);
-  }
-  return "[" + text + "]";
 }
 
 uint64_t read_length(std::string_view bytes) {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "lagom/train/check_field.h"
+
 namespace lagom::train {
 namespace {
 
@@ -27,15 +29,11 @@ void copy_state(const tensor::TensorFile& checkpoint, const std::vector<tensor::
 }  // namespace
 
 void AdamWOptions::validate() const {
-  const auto require = [](bool ok, const char* field, const char* expected, double found) {
-    if (ok) return;
-    throw std::invalid_argument(std::string(field) + ": expected " + expected + ", found " +
-                                std::to_string(found));
-  };
-  require(beta1 >= 0 && beta1 < 1, "beta1", "a number in [0, 1)", beta1);
-  require(beta2 >= 0 && beta2 < 1, "beta2", "a number in [0, 1)", beta2);
-  require(epsilon > 0 && std::isfinite(epsilon), "epsilon", "a number above 0", epsilon);
-  require(clip_norm >= 0 && std::isfinite(clip_norm), "clip_norm", "a number from 0", clip_norm);
+  check_field(beta1 >= 0 && beta1 < 1, "beta1", "a number in [0, 1)", beta1);
+  check_field(beta2 >= 0 && beta2 < 1, "beta2", "a number in [0, 1)", beta2);
+  check_field(epsilon > 0 && std::isfinite(epsilon), "epsilon", "a number above 0", epsilon);
+  check_field(clip_norm >= 0 && std::isfinite(clip_norm), "clip_norm", "a number from 0",
+              clip_norm);
 }
 
 AdamW::AdamW(FlatParameters& parameters, AdamWOptions options)

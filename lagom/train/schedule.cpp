@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <stdexcept>
-#include <string>
+
+#include "lagom/train/check_field.h"
 
 namespace lagom::train {
 
@@ -14,16 +14,12 @@ std::span<const std::string_view> option_names(Decay) {
 }
 
 void ScheduleOptions::validate() const {
-  const auto require = [](bool ok, const char* field, const char* expected, double found) {
-    if (ok) return;
-    throw std::invalid_argument(std::string(field) + ": expected " + expected + ", found " +
-                                std::to_string(found));
-  };
-  require(learning_rate > 0 && std::isfinite(learning_rate), "learning_rate", "a number above 0",
-          learning_rate);
-  require(final_share >= 0 && final_share <= 1, "final_share", "a share in [0, 1]", final_share);
-  require(warmup_share >= 0 && warmup_share <= 1, "warmup_share", "a share in [0, 1]",
-          warmup_share);
+  check_field(learning_rate > 0 && std::isfinite(learning_rate), "learning_rate",
+              "a number above 0", learning_rate);
+  check_field(final_share >= 0 && final_share <= 1, "final_share", "a share in [0, 1]",
+              final_share);
+  check_field(warmup_share >= 0 && warmup_share <= 1, "warmup_share", "a share in [0, 1]",
+              warmup_share);
 }
 
 double learning_rate_at(const ScheduleOptions& options, int64_t step, int64_t num_steps) {
