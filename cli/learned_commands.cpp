@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::pair<const char*, const char*>, 3> kCommands = {{
     {"train", "Train a cost model on a data set"},
     {"rank", "Rank the configurations of a graph or program with a cost model"},
-    {"lm", "Mixture-of-Depths language models: train, eval, sample, flops"},
+    {"lm", "Mixture-of-Depths language models: train, eval, sample, serve and more"},
 }};
 
 }  // namespace
