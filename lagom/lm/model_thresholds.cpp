@@ -28,6 +28,7 @@ float threshold_of_share(std::span<const float> scores, double share) {
   const auto k = std::clamp<int64_t>(
       static_cast<int64_t>(std::llround(share * static_cast<double>(scores.size()))), 1,
       std::ssize(scores));
+  if (k == std::ssize(scores)) return -std::numeric_limits<float>::infinity();
   // Tokens enter above the threshold: the next lower number lets the k-th in.
   return std::nextafter(top_k_threshold(scores, k), -std::numeric_limits<float>::infinity());
 }

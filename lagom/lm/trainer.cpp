@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <list>
+#include <list>
 #include <numbers>
 #include <stdexcept>
 
@@ -283,10 +285,12 @@ class LmTrainer::Impl {
       scalars.push_back({"predictor_loss", report.predictor_loss});
       scalars.push_back({"predictor_accuracy", report.predictor_accuracy});
     }
+    std::list<std::string> names;  // scalars only look at theirs
     for (const ExpertLoad& load : loads_) {
       const std::string block = "block_" + std::to_string(load.layer) + "_";
-      scalars.push_back({block + "imbalance", load.imbalance(options_.model.experts.count)});
-      scalars.push_back({block + "untouched",
+      scalars.push_back({names.emplace_back(block + "imbalance"),
+                         load.imbalance(options_.model.experts.count)});
+      scalars.push_back({names.emplace_back(block + "untouched"),
                          static_cast<double>(load.untouched) / static_cast<double>(load.tokens)});
     }
     log.add(report.step, scalars);

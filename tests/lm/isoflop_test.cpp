@@ -75,15 +75,34 @@ TEST_F(IsoflopTest, StepsSpendTheBudget) {
 
 TEST_F(IsoflopTest, MatchedFamilyHasTheNearestFlops) {
   const std::vector<IsoflopRun> runs = plan_runs(plan_);
-  std::vector<std::string> sizes;
-  for (const IsoflopRun& run : runs) {
-    if (run.family == "shallow" && run.budget == 1e9 && run.seed == 1) sizes.push_back(run.size);
+  const auto forward = [&](const std::string& family) {
+    std::vector<std::pair<std::string, double>> sizes;
+    for (const IsoflopRun& run : runs) {
+      if (run.family == family && run.budget == 1e9 && run.seed == 1) {
+        sizes.emplace_back(run.size, run.forward_flops_per_token);
+      }
+    }
+    return sizes;
+  };
+  const auto mod = forward("mod"), shallow = forward("shallow");
+  ASSERT_EQ(shallow.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    // Of all depths of that width, tried here one by one.
+    const int64_t width = i == 2 ? 64 : 32;
+    std::string best;
+    double best_gap = 1e9;
+    for (int64_t blocks = 1; blocks < 12; ++blocks) {
+      LmOptions dense = runs[0].options.model;
+      dense.d_model = width;
+      dense.num_heads = width / 32;
+      dense.num_layers = blocks;
+      const double flops = count_flops(dense, 32).forward_per_token();
+      const double gap = std::abs(std::log(flops / mod[i].second));
+      if (gap < best_gap) best = std::to_string(width) + "x" + std::to_string(blocks);
+      best_gap = std::min(gap, best_gap);
+    }
+    EXPECT_EQ(shallow[i].first, best);
   }
-  // Half the blocks at an eighth: 32x4 costs about 2.25 dense blocks, 32x8 4.5, 64x6 3.4, all a
-  // little more for router and predictor.
-  ASSERT_EQ(sizes.size(), 3U);
-  EXPECT_EQ(sizes[0], "32x2");
-  EXPECT_EQ(sizes[2], "64x3");
   EXPECT_THAT(plan_text(runs), HasSubstr("shallow"));
   EXPECT_THAT(plan_csv(runs), HasSubstr("1e9-mod-64x6-s2,mod,64x6,1e+09,2,"));
 }

@@ -103,11 +103,11 @@ Tensor expert_mask(const std::vector<ExpertLayer>& layers, int64_t layer, int64_
   Tensor mask = at::zeros({batch * length, o.experts.count});
   for (const ExpertLayer& decided : layers) {
     if (decided.layer != layer) continue;
-    for (int64_t i = 0; i < decided.tokens.numel(); ++i) {
-      if (!decided.present[i].item<bool>()) continue;
-      mask[decided.tokens[i].item<int64_t>()].copy_(
-          decided.chosen[i].narrow(0, 0, o.experts.count));
-    }
+    const Tensor there = decided.present.nonzero().squeeze(1);
+    mask.index_copy_(0, decided.tokens.index_select(0, there),
+                     decided.chosen.index_select(0, there)
+                         .narrow(1, 0, o.experts.count)
+                         .to(at::kFloat));
   }
   return mask.view({batch, length, o.experts.count});
 }
