@@ -9,6 +9,7 @@
 #include "lagom/lm/flops.h"
 #include "lagom/lm/ops.h"
 #include "lagom/lm/trainer.h"
+#include "lagom/tensor/caching_allocator.h"
 #include "lagom/tensor/threads.h"
 #include "lagom/train/flat_parameters.h"
 
@@ -206,7 +207,8 @@ BENCHMARK(BM_DecodeSmall)
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);
 
-const bool kThreadsAreSet = [] {
+const bool kIsSetUp = [] {
+  tensor::use_caching_allocator();  // as lagom-learn does
   const char* threads = std::getenv("LAGOM_BENCH_THREADS");
   tensor::set_num_threads(threads ? std::atoi(threads) : 0);
   return true;
