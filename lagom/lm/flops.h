@@ -20,7 +20,8 @@ enum class AttentionCount {
 /// One kind of product of one block, or of the head (layer -1).
 struct FlopRow {
   int64_t layer = 0;
-  std::string name;      ///< qkv, attention, attention_out, mlp, router, predictor, head
+  std::string name;      ///< qkv, attention, attention_out, mlp, router, predictor, head;
+                         ///< experts, expert_router, expert_predictor
   int64_t forward = 0;   ///< Per sequence.
   int64_t training = 0;  ///< Forward and backward.
 };
@@ -38,7 +39,8 @@ struct FlopTable {
 };
 
 /// The products of one sequence. Training is three times the forward pass; the predictor's first
-/// layer, whose input gets no gradient, two times.
+/// layer, whose input gets no gradient, two times. Where tokens choose experts, no-ops take their
+/// even share of the choices.
 /// Throws std::invalid_argument for a length outside [1, seq_len].
 FlopTable count_flops(const LmOptions& options, int64_t length,
                       AttentionCount attention = AttentionCount::kSquare);
