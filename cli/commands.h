@@ -23,5 +23,6 @@ void add_tune(CLI::App& app, Action& chosen);
 void add_collect(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 void add_submit(CLI::App& app, Action& chosen);
+void add_generate(CLI::App& app, Action& chosen);
 
 }  // namespace lagom::cli
