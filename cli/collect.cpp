@@ -14,7 +14,7 @@ namespace {
 
 struct CollectArguments {
   std::vector<std::string> inputs;
-  std::string kind = "kernel", out, strategy = "random", shard = "0/1", splits;
+  std::string kind = "kernel", out, strategy = "random", shard = "0/1", splits, from;
   collect::CollectOptions options;
   DeviceArguments device;
   bool quiet = false;
@@ -38,6 +38,7 @@ int run_collect(CollectArguments& args) {
       args.kind == "kernel" ? collect::CollectionKind::kKernel : collect::CollectionKind::kGraph;
   options.out = args.out;
   options.splits = args.splits;
+  options.from_database = args.from;
   options.strategy = tune::strategy_from_name(args.strategy);
   std::sscanf(args.shard.c_str(), "%d/%d", &options.shard, &options.num_shards);
   options.worker = args.device.worker_options();
@@ -98,6 +99,10 @@ void add_collect(CLI::App& app, Action& chosen) {
   command->add_option("--splits", args->splits,
                       "Table of programs, families and splits: files then go into folders train, "
                       "valid and test");
+  command
+      ->add_option("--from", args->from,
+                   "kernel: measure nothing, take what lagom tune left in this database")
+      ->check(CLI::ExistingDirectory);
   args->device.add_to(*command);
   command->add_flag("--quiet", args->quiet, "No progress on stderr");
   command->footer(

@@ -19,7 +19,6 @@ void add_inspect(CLI::App& app, Action& chosen);
 void add_convert(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
 void add_profile(CLI::App& app, Action& chosen);
-void add_tune(CLI::App& app, Action& chosen);
 void add_collect(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 void add_submit(CLI::App& app, Action& chosen);

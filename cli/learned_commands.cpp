@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -33,6 +34,13 @@ bool is_learned_command(int argc, char** argv) {
   const std::string_view name = argv[1];
   for (const auto& command : kCommands) {
     if (name == command.first) return true;
+  }
+  if (name == "tune") {
+    // With a model to ask.
+    return std::any_of(argv + 2, argv + argc, [](const char* argument) {
+      const std::string_view text = argument;
+      return text == "--model" || text.starts_with("--model=");
+    });
   }
   return name == "eval" && argc > 2 && argv[2][0] != '-';
 }

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/learned_commands.h"
 #include "cli/program.h"
+#include "cli/tune.h"
 
 namespace {
 

@@ -3,8 +3,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <climits>
+#include <cmath>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "cli/commands.h"
@@ -74,6 +77,28 @@ std::filesystem::path database_folder(const TuneArguments& args) {
   }
 }
 
+/// The decisions that were measured in place, by what they bring; equal ones once.
+void print_effects(const tune::TuneResult& r) {
+  std::vector<const tune::DecisionReport*> measured;
+  for (const auto& d : r.decisions) {
+    if (!std::isnan(d.effect_in_place)) measured.push_back(&d);
+  }
+  std::stable_sort(measured.begin(), measured.end(), [](const auto* a, const auto* b) {
+    return a->effect_in_place > b->effect_in_place;
+  });
+  if (measured.empty()) return;
+  std::printf("  what matters (the whole program's time without it, of the default's):\n");
+  std::map<std::pair<std::string, double>, int> printed;
+  for (const auto* d : measured) {
+    const std::string what = d->opcode + " " + d->shape;
+    if (printed[{what, d->effect_in_place}]++ > 0) continue;
+    std::printf("    %+6.1f %%  %s: %s\n", d->effect_in_place * 100,
+                d->decision.to_string().c_str(), d->shape.c_str());
+    if (!d->source.empty()) std::printf("              %s\n", d->source.c_str());
+    std::printf("              %s\n", d->advice.c_str());
+  }
+}
+
 void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
   if (r.configuration.is_default()) {
     std::printf("%s: no faster form found; the default is returned\n", r.program.c_str());
@@ -82,8 +107,12 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
                 r.speedup(), 1 / r.ratio.high, 1 / r.ratio.low, r.default_seconds * 1e3,
                 r.tuned_seconds * 1e3, r.retimed ? "" : " (not timed afresh)");
   }
-  std::printf("  noise floor %.1f %%, %zu trials and %zu kernels in %.0f s\n",
-              r.baseline.noise_floor * 100, r.trials.size(), r.kernels.size(), r.elapsed_seconds);
+  std::printf("  noise floor %.1f %%; %zu trials of the whole, %d of kernels, in %.0f s\n",
+              r.baseline.noise_floor * 100, r.trials.size(), r.num_kernel_trials,
+              r.elapsed_seconds);
+  if (r.num_dropped > 0) {
+    std::printf("  %d decisions that did not pay were dropped\n", r.num_dropped);
+  }
   double worst = 0;
   for (const auto& o : r.outputs) {
     if (o.max_abs_difference > 0) worst = std::max(worst, o.relative_error());
@@ -111,6 +140,7 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
     if (entry.second > 0) std::printf(" (measured alone: %.3g ms less)", entry.second * 1e3);
     std::printf("\n");
   }
+  print_effects(r);
   if (!r.configuration.flags.empty()) {
     std::printf("  compiler_options=%s\n",
                 tune::compiler_options_python(r.configuration.flags).c_str());
@@ -167,6 +197,11 @@ tune::TuneOptions tune_options(const TuneArguments& args) {
                    .flags = !args.no_flags,
                    .allow_inexact = args.allow_inexact};
   options.database = database_folder(args);
+  options.inform_from = args.inform_from;
+  options.costs = args.costs;
+  options.explore_share = args.explore_share;
+  options.limit_trial_seconds = args.limit_trial_seconds;
+  options.explain_top = args.explain ? 5 : 0;
   options.worker = args.device.worker_options();
   return options;
 }
@@ -177,7 +212,7 @@ void check_can_write(const std::filesystem::path& folder) {
   std::filesystem::remove(probe);
 }
 
-void add_tune(CLI::App& app, Action& chosen) {
+void add_tune(CLI::App& app, Action& chosen, LoadCosts load_costs) {
   auto* command = app.add_subcommand(
       "tune", "Search a faster program with the same results on the device at hand");
   auto args = std::make_shared<TuneArguments>();
@@ -197,13 +232,30 @@ void add_tune(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, INT_MAX));
   command
       ->add_option("--strategy", args->strategy,
-                   "greedy, random, genetic, or conditions: fixed rules of thumb, nothing measured")
-      ->check(CLI::IsMember({"greedy", "random", "genetic", "conditions"}))
+                   "model: what is believed of forms and decisions says what to measure; genetic, "
+                   "greedy, random; conditions: fixed rules of thumb, nothing searched")
+      ->check(CLI::IsMember({"model", "greedy", "random", "genetic", "conditions"}))
       ->capture_default_str();
   command->add_option("--seed", args->seed, "Of the inputs and the search")->capture_default_str();
   command->add_option("--database", args->database,
                       "Folder that remembers kernel measurements; 'none' forgets them "
                       "(default: kernels/ in the cache folder)");
+  command->add_option("--model", args->model,
+                      "model: trained cost model (lagom train) of kernels' forms");
+  command
+      ->add_option("--from", args->inform_from,
+                   "model: another folder of kernel measurements, of any device, to learn from")
+      ->check(CLI::ExistingDirectory);
+  command
+      ->add_option("--explore", args->explore_share, "model: share of candidates drawn at random")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      ->add_option("--time-limit-per-trial", args->limit_trial_seconds,
+                   "Seconds after which a candidate has failed")
+      ->check(positive_seconds());
+  command->add_flag("--explain", args->explain,
+                    "Measure the program without each of the five decisions that matter most");
   add_fill_elided(*command, args->fill_elided);
   args->device.add_to(*command);
   command->add_flag("--allow-inexact", args->allow_inexact,
@@ -223,7 +275,12 @@ void add_tune(CLI::App& app, Action& chosen) {
       "Example: lagom tune model.hlo.pb --out tuned --budget-seconds 60\n"
       "         lagom tune programs/ --out tuned    (again to go on after a stop)\n"
       "         lagom tune programs/ --out tuned --retime    (on a quiet machine)");
-  command->callback([args, &chosen] { chosen = [args] { return run_tune(*args); }; });
+  command->callback([args, &chosen, load_costs = std::move(load_costs)] {
+    chosen = [args, load_costs] {
+      if (!args->model.empty() && load_costs) args->costs = load_costs(args->model);
+      return run_tune(*args);
+    };
+  });
 }
 
 }  // namespace lagom::cli

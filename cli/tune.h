@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/common.h"
 #include "lagom/tune/tuner.h"
 
@@ -14,15 +16,25 @@ namespace lagom::cli {
 
 struct TuneArguments {
   std::vector<std::string> inputs;
-  std::string out = "tuned", database, strategy = "genetic";
+  std::string out = "tuned", database, inform_from, model, strategy = "genetic";
   double budget_seconds = 0;
   int trials = 0;
+  double limit_trial_seconds = 0, explore_share = 0.1;
+  bool explain = false;
   uint64_t seed = 1;
   bool allow_inexact = false, allow_slow_compile = false, no_forms = false, no_layouts = false,
        no_barriers = false, no_flags = false, retime = false, json = false, quiet = false;
   bool fill_elided = false;
   DeviceArguments device;
+  tune::CostFunction costs;  ///< Of `model`.
 };
+
+/// Reads a model file; throws when it is none.
+using LoadCosts = std::function<tune::CostFunction(const std::string& path)>;
+
+/// Adds the subcommand, as commands.h. Without a loader a model cannot be used: the program with
+/// LibTorch has one.
+void add_tune(CLI::App& app, Action& chosen, LoadCosts load_costs = {});
 
 /// Without `on_event`. Throws SystemError when the database the user named cannot be written.
 tune::TuneOptions tune_options(const TuneArguments& args);

@@ -14,7 +14,10 @@ namespace {
 /// What decides a program's result besides the program and the machine.
 std::string settings_text(const TuneArguments& args) {
   std::string text = args.strategy + " " + std::to_string(args.budget_seconds) + " " +
-                     std::to_string(args.trials) + " " + std::to_string(args.seed) + " ";
+                     std::to_string(args.trials) + " " + std::to_string(args.seed) + " " +
+                     args.model + " " + args.inform_from + " " +
+                     std::to_string(args.explore_share) + " " +
+                     std::to_string(args.limit_trial_seconds) + " ";
   for (const bool flag : {args.allow_inexact, args.allow_slow_compile, args.no_forms,
                           args.no_layouts, args.no_barriers, args.no_flags, args.fill_elided}) {
     text += flag ? '1' : '0';

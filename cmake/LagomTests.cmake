@@ -7,8 +7,8 @@ lagom_sources(helper_sources tests/testing)
 add_library(lagom_testing INTERFACE)
 if(helper_sources)
   add_library(lagom_testing_objects STATIC ${helper_sources})
-  target_compile_definitions(lagom_testing_objects
-    PUBLIC LAGOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/testing/data.cpp" PROPERTIES
+    COMPILE_DEFINITIONS LAGOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(lagom_testing_objects
     PUBLIC lagom_core GTest::gtest PRIVATE lagom_json lagom_fmt lagom_protozero)
   target_link_libraries(lagom_testing INTERFACE lagom_testing_objects)

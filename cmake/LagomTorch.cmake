@@ -41,7 +41,7 @@ if(LAGOM_TORCH_DIR)
   lagom_program(lagom_learn lagom-learn learn)
   if(TARGET lagom_learn)
     target_sources(lagom_learn PRIVATE cli/common.cpp cli/interrupt.cpp cli/metrics_table.cpp
-      cli/program.cpp)
+      cli/program.cpp cli/tune.cpp cli/tune_many.cpp)
     target_link_libraries(lagom_learn PRIVATE lagom_torch lagom_allocator)
   endif()
 endif()

@@ -4,9 +4,11 @@
 #include <stdexcept>
 
 #include "cli/program.h"
+#include "cli/tune.h"
 #include "lagom/tensor/caching_allocator.h"
 #include "learn/commands.h"
 #include "learn/lm_commands.h"
+#include "learn/models.h"
 
 int main(int argc, char** argv) {
   lagom::tensor::use_caching_allocator();
@@ -17,6 +19,7 @@ int main(int argc, char** argv) {
   lagom::learn::add_train(app, chosen);
   lagom::learn::add_eval(app, chosen);
   lagom::learn::add_rank(app, chosen);
+  lagom::cli::add_tune(app, chosen, lagom::learn::load_costs);
   lagom::learn::add_lm(app, chosen);
   const lagom::learn::Action action = [&chosen] {
     try {

@@ -1,7 +1,10 @@
 #include "learn/models.h"
 
+#include <memory>
 #include <sstream>
 
+#include "lagom/collect/program_graph.h"
+#include "lagom/tensor/threads.h"
 #include "lagom/util/error.h"
 
 namespace lagom::learn {
@@ -20,6 +23,28 @@ std::vector<cost_model::TrainedModel> load_models(const std::string& paths) {
     }
   }
   return models;
+}
+
+tune::CostFunction load_costs(const std::string& path) {
+  std::vector<cost_model::TrainedModel> models = load_models(path);
+  const cost_model::FeatureFormat format = models.at(0).normalization().format;
+  if (models.size() != 1 || !format.has_forms) {
+    throw FormatError(path, "",
+                      "expected one model of kernels' forms, found " +
+                          (models.size() != 1 ? std::to_string(models.size()) + " models"
+                                              : "one for " + format.to_string()));
+  }
+  // The machine is to be quiet while kernels are timed.
+  tensor::set_num_threads(1);
+  auto ranker =
+      std::make_shared<cost_model::ModelRanker>(std::move(models), cost_model::InferenceOptions{});
+  return [ranker, format](const hlo::Module& module,
+                          const std::vector<rewrite::Configuration>& configurations) {
+    const collect::ProgramGraph graph(
+        module.name, module, configurations,
+        {.feature_version = format.feature_version, .list_padding = format.list_padding});
+    return ranker->costs(graph.view());
+  };
 }
 
 }  // namespace lagom::learn

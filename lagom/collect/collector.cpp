@@ -72,6 +72,7 @@ class Collector {
  public:
   Collector(const std::vector<fs::path>& programs, const CollectOptions& options)
       : programs_(programs), options_(options), worker_(worker_options()) {
+    if (!options_.from_database.empty()) read_database();
     if (options_.splits.empty()) return;
     splits_.emplace(options_.splits);
     for (const fs::path& program : programs_) (void)splits_->split_of(tune::program_name(program));
@@ -184,7 +185,11 @@ class Collector {
       if (fs::exists(stem.string() + ".npz")) {
         ++summary_.kept;
       } else {
-        measure_kernel(space, kernel, stem);
+        if (options_.from_database.empty()) {
+          measure_kernel(space, kernel, stem);
+        } else {
+          write_known_kernel(kernel, stem);
+        }
         report_sometimes(program + ": " + std::to_string(summary_.written - written) +
                          " new kernels so far");
       }
@@ -229,6 +234,54 @@ class Collector {
             .default_seconds = baseline.seconds,
             .noise_floor = baseline.noise_floor,
             .load_average = baseline.load_average,
+            .hlo = hlo::write_hlo_text(module)},
+           log);
+  }
+
+  void read_database() {
+    std::vector<tune::DeviceRecords> devices = tune::read_databases(options_.from_database);
+    if (devices.size() != 1) {
+      throw std::invalid_argument(options_.from_database.string() +
+                                  ": expected measurements of one device, found " +
+                                  std::to_string(devices.size()));
+    }
+    device_ = devices[0].device;
+    for (tune::KernelRecord& record : devices[0].records) {
+      std::string signature = record.signature;
+      known_[signature][record.configuration] = std::move(record);
+    }
+  }
+
+  /// A kernel that was tuned: as it is, and the forms that were tried.
+  void write_known_kernel(const tune::Kernel& kernel, const fs::path& stem) {
+    const auto records = known_.find(kernel.cut_out.signature);
+    if (records == known_.end() || records->second.size() < 2 || !records->second.contains("")) {
+      ++summary_.left_out;
+      return;
+    }
+    RowLog log(stem.string() + ".rows.jsonl");
+    for (const auto& [configuration, record] : records->second) {
+      if (log.contains(configuration)) continue;
+      log.add({.configuration = configuration,
+               .seconds = record.seconds.value_or(0),
+               .default_seconds = record.default_seconds,
+               .ratio = record.ratio,
+               .compile_seconds = record.compile_seconds,
+               .failure = record.failure,
+               .error = record.error});
+      ++summary_.rows;
+      summary_.failures += record.failure != measure::FailureKind::kNone;
+    }
+    const tune::KernelRecord& as_it_is = records->second.at("");
+    const hlo::Module& module = kernel.cut_out.module;
+    finish(stem, module,
+           {.programs = programs_of_kernel_.at(kernel.cut_out.signature),
+            .signature = kernel.cut_out.signature,
+            .device = device(),
+            .strategy = "tune",
+            .default_seconds = as_it_is.default_seconds,
+            .noise_floor = (as_it_is.ratio.high - as_it_is.ratio.low) / 2,
+            .load_average = 0,
             .hlo = hlo::write_hlo_text(module)},
            log);
   }
@@ -343,6 +396,8 @@ class Collector {
   measure::Worker worker_;
   std::optional<ProgramSplits> splits_;
   std::map<std::string, std::vector<std::string>> programs_of_kernel_;
+  /// By signature and configuration: what `from_database` holds.
+  std::map<std::string, std::map<std::string, tune::KernelRecord>> known_;
   std::string device_;
   std::unordered_set<std::string> seen_;
   CollectSummary summary_;

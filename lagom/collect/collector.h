@@ -31,6 +31,9 @@ struct CollectOptions {
   double seconds_per_row = 0.2;  ///< For timing, beside compiling.
   /// Table of programs (splits.h): files then go into folders train, valid and test.
   std::filesystem::path splits;
+  /// kKernel: rows come from this folder, as tune::Database writes it, and nothing is measured:
+  /// what tuning measured is data too. It must hold measurements of one device only.
+  std::filesystem::path from_database;
   measure::WorkerOptions worker;
   std::function<bool()> should_stop;
   /// A line for people after each kernel or program, and sometimes between.
@@ -52,8 +55,8 @@ struct CollectSummary {
 /// Rows are kept in a log until a file is complete, so that a kill loses one row at most and the
 /// next call goes on; files that are there are kept. Kernels are named by the hash of their module,
 /// and measured once however many programs have them. A program that cannot be read or run is one
-/// line of progress, not an error. Throws as ProgramSplits, and FormatError for a program that the
-/// table of splits has not.
+/// line of progress, not an error. Throws as ProgramSplits, FormatError for a program that the table
+/// of splits has not, and std::invalid_argument for a database of no or several devices.
 CollectSummary collect(const std::vector<std::filesystem::path>& programs,
                        const CollectOptions& options);
 

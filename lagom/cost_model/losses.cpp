@@ -38,6 +38,7 @@ void LossOptions::validate() const {
   check(list_mle >= 0, "list_mle", list_mle);
   check(diff_mat >= 0, "diff_mat", diff_mat);
   check(mse >= 0, "mse", mse);
+  check(log_mse >= 0, "log_mse", log_mse);
   check(mape >= 0, "mape", mape);
   check(margin > 0, "margin", margin);
   check(diff_mat_margin > 0, "diff_mat_margin", diff_mat_margin);
@@ -82,6 +83,10 @@ at::Tensor ranking_loss(const at::Tensor& costs, const at::Tensor& runtimes,
     const at::Tensor error = costs - target;
     if (options.mse > 0) loss = loss + options.mse * error.square().mean();
     if (options.mape > 0) loss = loss + options.mape * (error.abs() / target).mean();
+  }
+  if (options.log_mse > 0) {
+    const at::Tensor error = costs - runtimes.log().to(costs.scalar_type());
+    loss = loss + options.log_mse * error.square().mean();
   }
   return loss;
 }

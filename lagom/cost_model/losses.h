@@ -16,8 +16,9 @@ struct LossOptions {
   double list_mle = 0;
   /// 2nd place: the hinge on costs in units of the runtime, divided by its margin.
   double diff_mat = 0;
-  double mse = 0;   ///< mean of (cost - runtime)^2, the runtime relative (Batch::runtimes)
-  double mape = 0;  ///< mean of |cost - runtime| / runtime
+  double mse = 0;      ///< mean of (cost - runtime)^2, the runtime relative (Batch::runtimes)
+  double log_mse = 0;  ///< mean of (cost - log runtime)^2: differences of costs are log ratios
+  double mape = 0;     ///< mean of |cost - runtime| / runtime
 
   double margin = 1;             ///< Of the hinge.
   double diff_mat_margin = 0.1;  ///< In relative runtime.
@@ -40,6 +41,7 @@ struct LossOptions {
     visit("list_mle", self.list_mle);
     visit("diff_mat", self.diff_mat);
     visit("mse", self.mse);
+    visit("log_mse", self.log_mse);
     visit("mape", self.mape);
     visit("margin", self.margin);
     visit("diff_mat_margin", self.diff_mat_margin);

@@ -18,8 +18,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(BatchEntry, program, family, key
                                                 default_seconds, tuned_seconds, speedup, low, high,
                                                 conditions_speedup, noise_floor,
                                                 default_compile_seconds, tuned_compile_seconds,
-                                                elapsed_seconds, known_kernels, kernels,
-                                                default_share, tuned_share, forms)
+                                                elapsed_seconds, known_kernels, kernels, trials,
+                                                kernel_trials, default_share, tuned_share, forms)
 
 namespace {
 
@@ -149,6 +149,8 @@ BatchEntry batch_entry(const hlo::Module& module, const TuneResult& result) {
   entry.default_compile_seconds = result.default_compile_seconds;
   entry.tuned_compile_seconds = result.tuned_compile_seconds;
   entry.elapsed_seconds = result.elapsed_seconds;
+  entry.trials = static_cast<int>(result.trials.size());
+  entry.kernel_trials = result.num_kernel_trials;
   entry.kernels = static_cast<int>(result.kernels.size());
   entry.known_kernels = static_cast<int>(
       std::count_if(result.kernels.begin(), result.kernels.end(),

@@ -27,6 +27,7 @@ struct BatchEntry {
   double default_compile_seconds = 0, tuned_compile_seconds = 0;
   double elapsed_seconds = 0;
   int known_kernels = 0, kernels = 0;  ///< Found in the database; looked at.
+  int trials = 0, kernel_trials = 0;   ///< Measurements of the whole; of kernels and forms alone.
   /// Share of the machine's GEMM rate; 0 when it is not known.
   double default_share = 0, tuned_share = 0;
   std::map<std::string, int> forms;  ///< Instructions that got each form.

@@ -1,5 +1,6 @@
 #include "lagom/tune/database.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,7 @@ json to_json(const KernelRecord& r) {
             {"compile_seconds", r.compile_seconds},
             {"ratio", {r.ratio.median, r.ratio.low, r.ratio.high}},
             {"pairs", r.ratio.pairs}};
+  if (!r.node.empty()) j["node"] = r.node;
   if (r.seconds) j["seconds"] = *r.seconds;
   if (r.failure != measure::FailureKind::kNone) {
     j["failure"] = static_cast<int>(r.failure);
@@ -52,6 +54,7 @@ KernelRecord from_json(const json& j) {
     throw std::invalid_argument("times");
   }
   r.error = j.value("error", "");
+  r.node = j.value("node", std::vector<float>{});
   return r;
 }
 
@@ -108,8 +111,37 @@ void Database::add(const KernelRecord& record) {
 size_t Database::size() const {
   return state_->records.size();
 }
+std::vector<const KernelRecord*> Database::records() const {
+  std::vector<const KernelRecord*> records;
+  for (const auto& [key, record] : state_->records) records.push_back(&record);
+  return records;
+}
 size_t Database::num_skipped() const {
   return state_->num_skipped;
+}
+
+std::vector<DeviceRecords> read_databases(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("kernels-") && name.ends_with(".jsonl")) files.push_back(entry.path());
+  }
+  if (error) throw SystemError(folder.string() + ": cannot be read: " + error.message());
+  std::sort(files.begin(), files.end());
+  std::vector<DeviceRecords> all;
+  for (const auto& file : files) {
+    DeviceRecords device;
+    for_each_json_line(file, [&](const json& j) {
+      if (j.contains("device")) {
+        device.device = j.at("device").get<std::string>();
+      } else {
+        device.records.push_back(from_json(j));
+      }
+    });
+    all.push_back(std::move(device));
+  }
+  return all;
 }
 
 }  // namespace lagom::tune

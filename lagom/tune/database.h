@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lagom/measure/types.h"
 
@@ -21,6 +22,7 @@ struct KernelRecord {
   double compile_seconds = 0;
   measure::FailureKind failure = measure::FailureKind::kNone;
   std::string error;
+  std::vector<float> node;  ///< describe_node of the kernel; empty in old files.
 };
 
 /// Measurements that outlive a run: a folder with one file of JSON lines per device.
@@ -41,6 +43,7 @@ class Database {
   void add(const KernelRecord& record);
 
   size_t size() const;
+  std::vector<const KernelRecord*> records() const;
   /// Lines of the file that could not be read.
   size_t num_skipped() const;
 
@@ -48,5 +51,13 @@ class Database {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// What files of a folder hold, of every device: each file's device and its records. Lines that
+/// cannot be read are skipped. Throws SystemError when there is no such folder.
+struct DeviceRecords {
+  std::string device;
+  std::vector<KernelRecord> records;
+};
+std::vector<DeviceRecords> read_databases(const std::filesystem::path& folder);
 
 }  // namespace lagom::tune

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "lagom/tune/conditions.h"
+#include "lagom/tune/offspring.h"
 
 namespace lagom::tune {
 namespace {
@@ -104,8 +105,10 @@ class Composer {
     for (const KernelResult& kernel : session_.result().kernels) measured.insert(kernel.kernel);
     const auto& kernels = session_.space().kernels();
     for (size_t i = 0; i < kernels.size(); ++i) {
-      if (measured.contains(i) || kernels[i].promising.empty()) continue;
-      session_.space().set_form(unmeasured_, kernels[i], kernels[i].promising.front());
+      if (measured.contains(i)) continue;
+      if (const rewrite::Rule* rule = session_.likely_form(i)) {
+        session_.space().set_form(unmeasured_, kernels[i], rule);
+      }
     }
   }
 
@@ -144,38 +147,6 @@ class Composer {
   SearchSession& session_;
   Configuration unmeasured_;  ///< Promising forms of kernels that were not measured.
 };
-
-Configuration random_configuration(SearchSession& session) {
-  Configuration configuration;
-  std::geometric_distribution<int> extra(0.2);
-  const int count = 1 + extra(session.random());
-  for (int i = 0; i < count; ++i) session.space().mutate(configuration, session.random());
-  return configuration;
-}
-
-/// A child of two of the fastest, changed in one or two places.
-Configuration offspring(SearchSession& session) {
-  std::vector<const Trial*> parents = session.measured_trials();
-  if (parents.empty()) return random_configuration(session);
-  parents.resize(std::min<size_t>(parents.size(), 6));
-  std::mt19937_64& random = session.random();
-  std::uniform_int_distribution<size_t> pick(0, parents.size() - 1);
-  // The better of two draws: selection pressure without losing variety.
-  const size_t first = pick(random), second = pick(random);
-  const Trial& mother = *parents[std::min(first, second)];
-  const Trial& father = *parents[pick(random)];
-  Configuration child = mother.configuration;
-  std::bernoulli_distribution coin(0.5);
-  const SearchSpace& space = session.space();
-  for (const Kernel& kernel : space.kernels()) {
-    if (!kernel.rules.empty() && coin(random)) {
-      space.set_form(child, kernel, space.form_of(father.configuration, kernel));
-    }
-  }
-  const int changes = coin(random) ? 1 : 2;
-  for (int i = 0; i < changes; ++i) space.mutate(child, random);
-  return child;
-}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -40,7 +41,83 @@ class KernelLevel {
     }
   }
 
+  void search_likely_kernels() {
+    Database database(session_.options().database, session_.device_key());
+    FormBeliefs source(neighbours(database), session_.options().costs);
+    std::vector<std::vector<Belief>>& beliefs = session_.beliefs();
+    beliefs.clear();
+    for (const Kernel& kernel : session_.space().kernels()) beliefs.push_back(source.of(kernel));
+    describe_source(source);
+
+    const double whole = session_.result().default_seconds;
+    KernelSearchOptions kernel_options;
+    kernel_options.seed = session_.options().seed;
+    kernel_options.should_stop = session_.options().should_stop;
+    kernel_options.min_total_seconds = 0.004 * whole;
+    kernel_options.flops_per_second = session_.result().machine.flops_per_second;
+    kernel_options.min_gain_seconds = kLeastGain * whole;
+    std::vector<double> gains = expected_gains(database);
+    std::vector<size_t> order(gains.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return gains[a] > gains[b]; });
+    for (const size_t index : order) {
+      if (gains[index] < kLeastGain * whole) break;
+      kernel_options.beliefs = beliefs[index];
+      if (!time_kernel(index, database, kernel_options)) return;
+    }
+  }
+
  private:
+  /// A kernel or form from which less is expected, as a share of the program's time, is not worth a
+  /// measurement.
+  static constexpr double kLeastGain = 0.004;
+
+  /// What this device's database knows, and what the other one that the user named does.
+  Neighbours neighbours(const Database& database) const {
+    Neighbours neighbours;
+    for (const KernelRecord* record : database.records()) neighbours.add(*record);
+    if (session_.options().inform_from.empty()) return neighbours;
+    constexpr double kOtherDevice = 0.3;
+    for (const DeviceRecords& other : read_databases(session_.options().inform_from)) {
+      const bool is_same = other.device == session_.device_key();
+      for (const KernelRecord& r : other.records) neighbours.add(r, is_same ? 0 : kOtherDevice);
+    }
+    return neighbours;
+  }
+
+  void describe_source(const FormBeliefs& source) const {
+    if (!source.model_error().empty()) {
+      session_.report("kernels", "the cost model is left out: " + source.model_error());
+    }
+    session_.report("kernels", std::string(source.has_model() ? "the cost model and " : "") +
+                                   std::to_string(source.num_neighbours()) +
+                                   " measurements of other kernels say where to look first");
+  }
+
+  /// By kernel: seconds that its likeliest form is expected to save in all its places. How long
+  /// kernels take that were never measured is estimated from their work.
+  std::vector<double> expected_gains(const Database& database) const {
+    const std::vector<double> work = estimate_work();
+    const auto& kernels = session_.space().kernels();
+    double sum = 0;
+    for (size_t i = 0; i < work.size(); ++i) sum += kernels[i].is_plain ? work[i] : 0;
+    std::vector<double> gains;
+    for (size_t i = 0; i < work.size(); ++i) {
+      const auto known = database.find(kernels[i].cut_out.signature, "");
+      const double seconds =
+          known && known->default_seconds > 0
+              ? known->default_seconds * static_cast<double>(kernels[i].instructions.size())
+              : session_.result().default_seconds * work[i] / std::max(sum, 1.0);
+      double gain = 0;
+      for (const Belief& belief : session_.beliefs()[i]) {
+        gain = std::max(gain, expected_gain(belief, seconds, seconds));
+      }
+      gains.push_back(gain);
+    }
+    return gains;
+  }
+
   /// False when there is no time for it.
   bool time_kernel(size_t index, Database& database, const KernelSearchOptions& kernel_options) {
     const Kernel& kernel = session_.space().kernels()[index];
@@ -60,6 +137,7 @@ class KernelLevel {
       session_.report("kernels", describe_kernel(kernel, kernel_result));
     }
     if (KernelResult* earlier = find_kernel(index)) {
+      kernel_result.num_trials += earlier->num_trials;
       *earlier = std::move(kernel_result);
     } else {
       session_.result().kernels.push_back(std::move(kernel_result));
@@ -116,29 +194,38 @@ class KernelLevel {
 
   /// Kernels with forms to try, those with the most work in all their places first.
   std::vector<size_t> kernel_order() const {
-    hlo::CostAnalysis costs(session_.module());
-    std::unordered_map<std::string, const hlo::Instruction*> by_name;
-    for (const auto& computation : session_.module().computations()) {
-      for (const auto& i : computation->instructions()) by_name[i->name] = i.get();
-    }
     std::vector<std::pair<double, size_t>> order;
-    for (size_t i = 0; i < session_.space().kernels().size(); ++i) {
-      const Kernel& kernel = session_.space().kernels()[i];
-      if (kernel.rules.empty()) continue;
-      const hlo::Cost cost = costs.of(*by_name.at(kernel.instructions[0]));
-      double weight =
-          (cost.flops + cost.bytes_accessed()) * static_cast<double>(kernel.instructions.size());
-      // Compilers run grouped convolutions as plain loops more often than not, and the gradients of
-      // grouped ones as if every pair of groups mattered.
-      const hlo::Attributes& a = by_name.at(kernel.instructions[0])->attributes;
-      if (a.feature_group_count > 1) weight *= 30;
-      weight *= static_cast<double>(a.batch_group_count);
-      order.emplace_back(-weight, i);
+    const std::vector<double> work = estimate_work();
+    for (size_t i = 0; i < work.size(); ++i) {
+      if (!session_.space().kernels()[i].rules.empty()) order.emplace_back(-work[i], i);
     }
     std::sort(order.begin(), order.end());
     std::vector<size_t> indices;
     for (const auto& [weight, i] : order) indices.push_back(i);
     return indices;
+  }
+
+  /// By kernel: work in all its places, in no unit.
+  std::vector<double> estimate_work() const {
+    hlo::CostAnalysis costs(session_.module());
+    std::unordered_map<std::string, const hlo::Instruction*> by_name;
+    for (const auto& computation : session_.module().computations()) {
+      for (const auto& i : computation->instructions()) by_name[i->name] = i.get();
+    }
+    std::vector<double> work;
+    for (const Kernel& kernel : session_.space().kernels()) {
+      const hlo::Instruction& node = *by_name.at(kernel.instructions[0]);
+      const hlo::Cost cost = costs.of(node);
+      double weight =
+          (cost.flops + cost.bytes_accessed()) * static_cast<double>(kernel.instructions.size());
+      // Compilers run grouped convolutions as plain loops more often than not, and the gradients of
+      // grouped ones as if every pair of groups mattered.
+      const hlo::Attributes& a = node.attributes;
+      if (a.feature_group_count > 1) weight *= 30;
+      weight *= static_cast<double>(a.batch_group_count);
+      work.push_back(weight);
+    }
+    return work;
   }
 
   SearchSession& session_;
@@ -148,6 +235,10 @@ class KernelLevel {
 
 void search_kernels(SearchSession& session) {
   KernelLevel(session).search_kernels();
+}
+
+void search_likely_kernels(SearchSession& session) {
+  KernelLevel(session).search_likely_kernels();
 }
 
 void time_other_kernels(SearchSession& session) {

@@ -1,10 +1,13 @@
 #include "lagom/tune/kernel_search.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "lagom/hlo/cost_analysis.h"
 #include "lagom/hlo/proto_writer.h"
 #include "lagom/tune/input_roles.h"
+#include "lagom/tune/kernel_features.h"
 
 namespace lagom::tune {
 namespace {
@@ -39,7 +42,8 @@ KernelRecord to_record(const Kernel& kernel, std::string configuration,
           .ratio = result.ratio,
           .compile_seconds = result.figures.compile_seconds,
           .failure = result.failure,
-          .error = result.error};
+          .error = result.error,
+          .node = describe_node(kernel.cut_out.module, kernel.cut_out.node)};
 }
 
 /// Its FLOPs alone would take longer than the fastest form so far.
@@ -53,6 +57,12 @@ bool is_hopeless(const Kernel& kernel, const rewrite::Rule& rule, const KernelRe
   } catch (const std::exception&) {
     return false;  // a bug of the rule, for `measure_form` to report
   }
+}
+
+const Belief& belief_of(const Kernel& kernel, const rewrite::Rule& rule,
+                        const KernelSearchOptions& options) {
+  const auto it = std::find(kernel.rules.begin(), kernel.rules.end(), &rule);
+  return options.beliefs.at(static_cast<size_t>(it - kernel.rules.begin()));
 }
 
 KernelRecord measure_form(const Kernel& kernel, const rewrite::Rule& rule,
@@ -108,6 +118,14 @@ double KernelResult::best_seconds() const {
   return record ? default_seconds * record->ratio.median : default_seconds;
 }
 
+double expected_gain(const Belief& log_ratio, double seconds, double best_seconds) {
+  const auto below = [](double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; };
+  const double m = log_ratio.mean, d = log_ratio.deviation;
+  if (!(d > 0)) return std::max(best_seconds - seconds * std::exp(m), 0.0);
+  const double z = (std::log(best_seconds / seconds) - m) / d;
+  return std::max(best_seconds * below(z) - seconds * std::exp(m + d * d / 2) * below(z - d), 0.0);
+}
+
 KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& worker,
                            Database& database, const KernelSearchOptions& options) {
   KernelResult result;
@@ -136,16 +154,22 @@ KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& 
     return result.default_seconds * static_cast<double>(kernel.instructions.size()) <
            options.min_total_seconds;
   };
+  const auto is_worth_trying = [&](const rewrite::Rule* rule) {
+    if (is_hopeless(kernel, *rule, result, options)) return false;
+    if (options.beliefs.empty()) return true;
+    const double gain = expected_gain(belief_of(kernel, *rule, options), result.default_seconds,
+                                      result.best_seconds());
+    return gain * static_cast<double>(kernel.instructions.size()) >= options.min_gain_seconds;
+  };
   if (result.from_database) {
-    std::erase_if(open, [&](const rewrite::Rule* rule) {
-      return is_hopeless(kernel, *rule, result, options);
-    });
+    std::erase_if(open, [&](const rewrite::Rule* rule) { return !is_worth_trying(rule); });
     if (open.empty() || too_small()) return result;
   }
   if (options.known_only) return result;
   if (!result.error.empty()) return result;
 
   result.from_database = false;
+  ++result.num_trials;
   const measure::BaselineResult baseline =
       worker.load_baseline(baseline_request(kernel, options.seed));
   KernelRecord record{.signature = kernel.cut_out.signature,
@@ -156,7 +180,8 @@ KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& 
                       .ratio = baseline.self_ratio,
                       .compile_seconds = baseline.figures.compile_seconds,
                       .failure = baseline.failure,
-                      .error = baseline.error};
+                      .error = baseline.error,
+                      .node = {}};
   if (!baseline.ok()) record.seconds.reset();
   database.add(record);
   result.error = baseline.error;
@@ -165,10 +190,19 @@ KernelResult search_kernel(const Kernel& kernel, size_t index, measure::Worker& 
   result.default_compile_seconds = baseline.figures.compile_seconds;
   if (too_small()) return result;
   // The likely winners first: they make the others' times short.
-  std::stable_partition(open.begin(), open.end(), is_promising);
+  if (options.beliefs.empty()) {
+    std::stable_partition(open.begin(), open.end(), is_promising);
+  } else {
+    const auto gain = [&](const rewrite::Rule* rule) {
+      return expected_gain(belief_of(kernel, *rule, options), 1, 1);
+    };
+    std::stable_sort(open.begin(), open.end(),
+                     [&](const auto* a, const auto* b) { return gain(a) > gain(b); });
+  }
   for (const rewrite::Rule* rule : open) {
     if (options.should_stop && options.should_stop()) break;
-    if (is_hopeless(kernel, *rule, result, options)) continue;
+    if (!is_worth_trying(rule)) continue;
+    ++result.num_trials;
     KernelRecord form = measure_form(kernel, *rule, result, worker, options);
     database.add(form);
     result.forms.push_back(std::move(form));

@@ -6,6 +6,7 @@
 
 #include "lagom/measure/worker.h"
 #include "lagom/tune/database.h"
+#include "lagom/tune/neighbours.h"
 #include "lagom/tune/space.h"
 
 namespace lagom::tune {
@@ -18,6 +19,7 @@ struct KernelResult {
   std::vector<KernelRecord> forms;  ///< One per rule that was tried, failures included.
   std::string error;                ///< The default itself failed: why.
   bool from_database = false;       ///< Nothing had to be measured.
+  int num_trials = 0;               ///< Times something was: the default, forms.
 
   /// The fastest form whose interval lies wholly below "as it is"; nullptr when there is none.
   const KernelRecord* best() const;
@@ -43,6 +45,11 @@ struct KernelSearchOptions {
   double min_total_seconds = 0;
   bool known_only = false;      ///< Measure nothing: only what the database knows.
   bool promising_only = false;  ///< Leave rules untried that seldom win on such nodes.
+  /// What is believed of log(seconds in the form / as it is), by the places of Kernel::rules: the
+  /// likeliest winner is tried first, and none from which less than `min_gain_seconds` more is
+  /// expected in all places together. Empty: all are tried, promising ones first.
+  std::vector<Belief> beliefs;
+  double min_gain_seconds = 0;
   /// Forms slower than this many times the default, or three times the best so far, are given up.
   double stop_ratio = 2;
   double limit_seconds = 20;  ///< Wall time for compiling and checking one form.
@@ -53,6 +60,10 @@ struct KernelSearchOptions {
   /// After each kernel.
   std::function<void(const Kernel&, const KernelResult&)> on_result;
 };
+
+/// Seconds that a form is expected to save of a kernel that takes `seconds`, and `best_seconds` in
+/// its best form so far: the mean of max(0, best_seconds - seconds * exp(log_ratio)).
+double expected_gain(const Belief& log_ratio, double seconds, double best_seconds);
 
 /// Measures a kernel's default and all its forms on the worker; what the database knows is taken
 /// from there. A kernel without rules gets its default time only.

@@ -164,7 +164,8 @@ class Report {
     });
     out +=
         "<div class=\"scroll\"><table><tr><th>Operation</th><th>Decision</th><th class=\"n\">"
-        "Alone, before</th><th class=\"n\">after</th><th class=\"n\">saves in all</th></tr>";
+        "Alone, before</th><th class=\"n\">after</th><th class=\"n\">saves in all</th>"
+        "<th class=\"n\">In place, of the default's time</th></tr>";
     std::map<std::string, std::string> advice;
     for (const std::string& key : order) {
       const auto& group = groups.at(key);
@@ -177,11 +178,13 @@ class Report {
       out += "</span></td><td><code>" + html_escape(decision_text(d.decision)) + "</code></td>";
       if (d.default_seconds > 0) {
         out += "<td class=\"n\">" + time_text(d.default_seconds) + "</td><td class=\"n\">" +
-               time_text(d.seconds) + "</td><td class=\"n\">" + time_text(saved(key)) +
-               "</td></tr>";
+               time_text(d.seconds) + "</td><td class=\"n\">" + time_text(saved(key)) + "</td>";
       } else {
-        out += "<td></td><td></td><td></td></tr>";
+        out += "<td></td><td></td><td></td>";
       }
+      out += "<td class=\"n\">" +
+             (std::isnan(d.effect_in_place) ? "" : format("%+.1f %%", d.effect_in_place * 100)) +
+             "</td></tr>";
       advice.emplace(decision_text(d.decision), d.advice);
     }
     out += "</table></div><h2>The same in JAX</h2>";

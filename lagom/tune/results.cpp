@@ -39,6 +39,7 @@ ordered_json decision_json(const DecisionReport& report) {
   if (report.default_seconds > 0) {
     j["alone_ms"] = {{"default", report.default_seconds * 1e3}, {"tuned", report.seconds * 1e3}};
   }
+  if (!std::isnan(report.effect_in_place)) j["effect_in_place"] = report.effect_in_place;
   j["in_jax"] = report.advice;
   return j;
 }
@@ -116,6 +117,8 @@ std::string decisions_json(const SearchSpace& space, const TuneResult& result) {
       {"noise_floor", result.baseline.noise_floor},
       {"load_average", result.baseline.load_average},
       {"stopped", result.stopped},
+      {"kernel_trials", result.num_kernel_trials},
+      {"dropped_decisions", result.num_dropped},
       {"note", result.note},
       {"compile_seconds",
        {{"default", result.default_compile_seconds}, {"tuned", result.tuned_compile_seconds}}},

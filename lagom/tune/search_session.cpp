@@ -65,7 +65,11 @@ bool SearchSession::trials_left() const {
 }
 
 bool SearchSession::may_try(double share) const {
-  if (past(share) || !trials_left()) return false;
+  return trials_left() && has_time_for_trial(share);
+}
+
+bool SearchSession::has_time_for_trial(double share) const {
+  if (past(share)) return false;
   // The finalists and the check of the comparison need their time too: a trial that would run into
   // it is not begun.
   return options_.budget_seconds <= 0 ||
@@ -155,6 +159,7 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
     request.program = program(configuration);
     request.timing = timing;
     request.count_copies = fresh;
+    request.limit_seconds = options_.limit_trial_seconds;
     if (options_.space.allow_inexact) request.allowed_error = kRelaxedError;
     measured = program_worker_.measure(request);
   } catch (const std::invalid_argument& e) {
@@ -232,6 +237,24 @@ measure::TimingOptions SearchSession::search_timing() const {
 
 std::string SearchSession::device_key() const {
   return measure::device_key(result_.device, program_worker_.cpus());
+}
+
+double SearchSession::tolerance() const {
+  return std::max(0.005, result_.baseline.noise_floor / 2);
+}
+
+const rewrite::Rule* SearchSession::likely_form(size_t index) const {
+  const Kernel& kernel = space_.kernels()[index];
+  if (beliefs_.empty()) return kernel.promising.empty() ? nullptr : kernel.promising.front();
+  constexpr double kWorthIt = -0.1;  // of log(ratio)
+  const rewrite::Rule* likely = nullptr;
+  double best = kWorthIt;
+  for (size_t i = 0; i < beliefs_.at(index).size(); ++i) {
+    if (beliefs_[index][i].mean >= best) continue;
+    best = beliefs_[index][i].mean;
+    likely = kernel.rules[i];
+  }
+  return likely;
 }
 
 const Finalist& SearchSession::finalist(const Configuration& configuration) const {

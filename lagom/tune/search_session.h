@@ -40,6 +40,8 @@ class SearchSession {
   /// Whether another candidate may be measured: this share of the budget is not used up, trials are
   /// left, and one more like the last leaves time for the final measurement.
   bool may_try(double share) const;
+  /// The same without regard to the number of trials.
+  bool has_time_for_trial(double share) const;
   /// Wall time that the last candidate took, compiling included.
   double last_trial_seconds() const { return last_trial_seconds_; }
   void report(const std::string& phase, const std::string& text) const;
@@ -86,6 +88,24 @@ class SearchSession {
   /// Programs that take so long that the usual number of pairs would eat the budget.
   bool is_slow() const { return result_.default_seconds > 0.5; }
 
+  /// By kernel and the places of its rules: log(seconds in the form / as it is), as believed before
+  /// measuring; empty where nobody was asked.
+  std::vector<std::vector<Belief>>& beliefs() { return beliefs_; }
+  const std::vector<std::vector<Belief>>& beliefs() const { return beliefs_; }
+  /// The form that a kernel should get unmeasured: the most promising, or the one that is believed
+  /// to win; nullptr for as it is.
+  const rewrite::Rule* likely_form(size_t kernel) const;
+
+  /// The configuration to return unless another finalist is faster by more than `tolerance`; empty
+  /// until one is set.
+  void prefer(rewrite::Configuration configuration) { preferred_ = std::move(configuration); }
+  const rewrite::Configuration& preferred() const { return preferred_; }
+  /// Relative differences of ratios below this mean nothing.
+  double tolerance() const;
+  /// By instruction, or text of a decision that is no form, or flag; see
+  /// DecisionReport::effect_in_place.
+  std::unordered_map<std::string, double>& effects_in_place() { return effects_in_place_; }
+
   /// Flags that the compiler did not know.
   const std::set<std::string>& dropped_flags() const { return dropped_flags_; }
   /// What must not be mixed in the database: platform, versions, CPUs.
@@ -105,6 +125,9 @@ class SearchSession {
   std::unordered_map<std::string, size_t> tried_;
   std::unordered_map<std::string, Finalist> finalists_;
   std::set<std::string> dropped_flags_;
+  std::vector<std::vector<Belief>> beliefs_;
+  rewrite::Configuration preferred_;
+  std::unordered_map<std::string, double> effects_in_place_;
   TuneResult result_;
 };
 

@@ -9,8 +9,10 @@
 #include "lagom/tune/advice.h"
 #include "lagom/tune/conditions.h"
 #include "lagom/tune/graph_level.h"
+#include "lagom/tune/guided.h"
 #include "lagom/tune/kernel_level.h"
 #include "lagom/tune/search_session.h"
+#include "lagom/tune/shrink.h"
 
 namespace lagom::tune {
 namespace {
@@ -21,10 +23,11 @@ void add_note(TuneResult& result, const std::string& note) {
   result.note += (result.note.empty() ? "" : "; ") + note;
 }
 
-/// The few fastest, each once.
+/// The preferred one and the few fastest, each once.
 std::vector<Configuration> pick_finalists(const SearchSession& session) {
   constexpr size_t kMaxFinalists = 3;
   std::vector<Configuration> finalists;
+  if (!session.preferred().is_default()) finalists.push_back(session.preferred());
   for (const Trial* trial : session.measured_trials()) {
     if (trial->ratio.median >= 1 || finalists.size() == kMaxFinalists) break;
     if (std::find(finalists.begin(), finalists.end(), trial->configuration) == finalists.end()) {
@@ -55,7 +58,12 @@ const Trial* time_finalists(SearchSession& session) {
     const bool late = budget > 0 && session.elapsed() + session.last_trial_seconds() > budget;
     if (session.stopped() || (best != nullptr && late)) break;
     const Trial& trial = session.try_configuration(configuration, "final", timing, /*fresh=*/true);
-    if (trial.measured && (best == nullptr || trial.ratio.median < best->ratio.median)) {
+    if (!trial.measured) continue;
+    // The first is the preferred one, with fewer decisions: others must be faster beyond the noise.
+    const bool beats_preferred =
+        best == nullptr || best->configuration != session.preferred() ||
+        trial.ratio.median < best->ratio.median / (1 + session.tolerance());
+    if (best == nullptr || (beats_preferred && trial.ratio.median < best->ratio.median)) {
       best = &trial;
     }
   }
@@ -113,6 +121,11 @@ void describe_decisions(SearchSession& session) {
         report.seconds = it->second->default_seconds * record.ratio.median;
       }
     }
+    const auto& effects = session.effects_in_place();
+    const auto effect =
+        effects.find(decision.kind == rewrite::DecisionKind::kForm ? decision.instruction
+                                                                   : decision.to_string());
+    if (effect != effects.end()) report.effect_in_place = effect->second;
     result.decisions.push_back(std::move(report));
   }
 }
@@ -187,17 +200,19 @@ std::string_view strategy_name(Strategy strategy) {
       return "random";
     case Strategy::kGenetic:
       return "genetic";
+    case Strategy::kModel:
+      return "model";
   }
   return "";
 }
 
 Strategy strategy_from_name(std::string_view name) {
-  for (const Strategy s :
-       {Strategy::kConditions, Strategy::kGreedy, Strategy::kRandom, Strategy::kGenetic}) {
+  for (const Strategy s : {Strategy::kConditions, Strategy::kGreedy, Strategy::kRandom,
+                           Strategy::kGenetic, Strategy::kModel}) {
     if (strategy_name(s) == name) return s;
   }
   throw std::invalid_argument("unknown strategy '" + std::string(name) +
-                              "', expected conditions, greedy, random or genetic");
+                              "', expected conditions, greedy, random, genetic or model");
 }
 
 TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneOptions& options) {
@@ -208,7 +223,7 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
   const bool by_kernels =
       options.strategy == Strategy::kGreedy || options.strategy == Strategy::kGenetic;
   // A search is to beat the conditions, and has their result where time is short.
-  if (options.strategy == Strategy::kConditions || by_kernels) try_conditions(session);
+  if (options.strategy != Strategy::kRandom) try_conditions(session);
   if (by_kernels) {
     search_kernels(session);
     compose_winners(session);
@@ -216,8 +231,18 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
     try_flags(session);
     time_other_kernels(session);
   }
+  if (options.strategy == Strategy::kModel) {
+    search_likely_kernels(session);
+    compose_winners(session);
+    explore_guided(session);
+  }
   if (options.strategy == Strategy::kRandom || options.strategy == Strategy::kGenetic) {
     explore(session, /*genetic=*/options.strategy == Strategy::kGenetic);
+  }
+  if (options.strategy != Strategy::kConditions) drop_what_does_not_pay(session);
+  if (options.explain_top > 0) measure_effects_in_place(session, options.explain_top);
+  for (const KernelResult& kernel : session.result().kernels) {
+    session.result().num_kernel_trials += kernel.num_trials;
   }
   settle(session, time_finalists(session));
   check_comparison(session);

@@ -12,6 +12,7 @@
 #include "lagom/hlo/module.h"
 #include "lagom/measure/worker.h"
 #include "lagom/rewrite/configuration.h"
+#include "lagom/tune/form_beliefs.h"
 #include "lagom/tune/kernel_search.h"
 #include "lagom/tune/profile.h"
 #include "lagom/tune/space.h"
@@ -23,6 +24,7 @@ enum class Strategy {
   kGreedy,      ///< Compose the kernels' winners, take back what does not pay, try flags.
   kRandom,      ///< Random configurations.
   kGenetic,     ///< Greedy first, then mutation and crossover of the best.
+  kModel,       ///< What is believed of forms and decisions says what is worth measuring.
 };
 std::string_view strategy_name(Strategy strategy);
 /// Throws std::invalid_argument for an unknown name.
@@ -60,6 +62,12 @@ struct TuneOptions {
   double max_compile_ratio = 3;
   double compile_slack_seconds = 1;  ///< So much more is always allowed: nobody waits for it.
   std::filesystem::path database;    ///< Folder of kernel measurements; empty: memory only.
+  /// kModel: another such folder, whose kernels inform the search whatever device they come from.
+  std::filesystem::path inform_from;
+  CostFunction costs;              ///< kModel: a learned cost model; may be empty.
+  double explore_share = 0.1;      ///< kModel: candidates that are drawn as kGenetic does.
+  int explain_top = 0;             ///< So many decisions are measured in place (DecisionReport).
+  double limit_trial_seconds = 0;  ///< Wall time for compiling and timing a candidate; 0: none.
   measure::WorkerOptions worker;
   std::function<bool()> should_stop;  ///< Ctrl-C: what was reached is returned.
   std::function<void(const TuneEvent&)> on_event;
@@ -78,6 +86,9 @@ struct DecisionReport {
   /// Seconds of one execution of the node alone, as it is and as decided; 0 when not measured.
   double default_seconds = 0, seconds = 0;
   std::string advice;  ///< How a JAX user would write it.
+  /// What the whole program loses without it (and the same form in equal places), as a share of the
+  /// default's time; NaN when that was not measured.
+  double effect_in_place = std::numeric_limits<double>::quiet_NaN();
 };
 
 struct TuneResult {
@@ -102,6 +113,8 @@ struct TuneResult {
   std::deque<Trial> trials;           ///< A deque: references stay good while a search appends.
   std::vector<KernelResult> kernels;  ///< By SearchSpace order; those that were reached.
   std::vector<DecisionReport> decisions;
+  int num_kernel_trials = 0;  ///< Kernels and forms measured alone, not known before.
+  int num_dropped = 0;  ///< Decisions that were dropped after the search since they did not pay.
   MachineRate machine;
   int64_t copies_before = -1, copies_after = -1;  ///< In the optimised programs; -1 unknown.
   double elapsed_seconds = 0;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lagom/formats/npz.h"
+#include "lagom/hlo/module_file.h"
 #include "lagom/util/error.h"
 #include "tests/testing/command.h"
 #include "tests/testing/plugins.h"
@@ -152,6 +153,47 @@ TEST_F(CollectorTest, AFileThatIsNoProgramIsALine) {
   EXPECT_EQ(summary.written, 2u);
   EXPECT_THAT(lines.at(0), ::testing::HasSubstr("2 distinct kernels"));
   EXPECT_THAT(lines.at(1), ::testing::HasSubstr("bad: left out: "));
+}
+
+TEST_F(CollectorTest, WhatTuningMeasuredIsData) {
+  options_.from_database = folder_.path() / "database";
+  const hlo::Module module = hlo::read_module_file(programs_[0]);
+  const tune::SearchSpace space(module, {});
+  const tune::Kernel& kernel = space.kernels().at(0);
+  {
+    tune::Database database(options_.from_database, "some device");
+    tune::KernelRecord record{.signature = kernel.cut_out.signature,
+                              .configuration = "",
+                              .opcode = "convolution",
+                              .default_seconds = 4e-3,
+                              .seconds = 4e-3,
+                              .ratio = {.median = 1, .low = 0.98, .high = 1.02},
+                              .error = {},
+                              .node = {}};
+    database.add(record);
+    record.configuration = tune::form_configuration(*kernel.rules.at(0));
+    record.seconds = 1e-3;
+    record.ratio = {.median = 0.25, .low = 0.24, .high = 0.26};
+    database.add(record);
+  }
+
+  const CollectSummary summary = collect(programs_, options_);
+
+  EXPECT_EQ(summary.written, 1u);  // the dot is not in the database
+  EXPECT_EQ(summary.left_out, 1u);
+  EXPECT_EQ(summary.rows, 2u);
+  ASSERT_EQ(files(".npz").size(), 1u);
+  EXPECT_EQ(formats::values_as<int64_t>(
+                formats::NpzReader(files(".npz")[0]).read("config_runtime")),
+            (std::vector<int64_t>{4000000, 1000000}));
+}
+
+TEST_F(CollectorTest, ADatabaseOfSeveralDevicesIsRefused) {
+  options_.from_database = folder_.path() / "database";
+  EXPECT_THROW(collect(programs_, options_), SystemError);  // none there
+  tune::Database(options_.from_database, "one");
+  tune::Database(options_.from_database, "two");
+  EXPECT_THROW(collect(programs_, options_), std::invalid_argument);
 }
 
 }  // namespace

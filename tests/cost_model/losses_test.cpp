@@ -103,10 +103,19 @@ TEST_F(LossesTest, PointwiseLosses) {
   EXPECT_NEAR(loss(options), (0.7 + 2.21 / 1.01 + 0.5 / 3 + 0.65 + 0.95) / 5, 1e-12);
 }
 
+TEST_F(LossesTest, CostsCanBeLogarithmsOfRuntimes) {
+  LossOptions options = none();
+  options.log_mse = 1;
+  const at::Tensor exact = runtimes.log();
+  EXPECT_NEAR(ranking_loss(exact, runtimes, noise, options).item<double>(), 0, 1e-20);
+  EXPECT_NEAR(ranking_loss(exact + 0.5, runtimes, noise, options).item<double>(), 0.25, 1e-12);
+}
+
 TEST_F(LossesTest, GradientsMeetFiniteDifferences) {
   LossOptions options;
   options.hinge = 0.5;
   options.logistic = options.list_mle = options.diff_mat = options.mse = options.mape = 1;
+  options.log_mse = 1;
   testing::expect_gradients_meet_differences(
       [&](const auto& in) { return ranking_loss(in[0], runtimes, noise, options); }, {costs});
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/measure/worker_fixture.h"
+#include "tests/testing/data.h"
 
 // Workers that crash, hang, eat memory, are killed or never start.
 namespace lagom::measure {
@@ -236,7 +237,7 @@ TEST_F(WorkerFailuresTest, BadPluginsAreNamed) {
   own.plugin = "/no/such/plugin.so";
   EXPECT_THAT(Worker(own).hello().error,
               AllOf(HasSubstr("/no/such/plugin.so"), HasSubstr("./run setup")));
-  own.plugin = std::string(LAGOM_SOURCE_DIR) + "/CMakeLists.txt";
+  own.plugin = testing::data_folder() / "README.md";
   const WorkerInfo info = Worker(own).hello();
   EXPECT_EQ(info.failure, FailureKind::kSystem);
   EXPECT_THAT(info.error, HasSubstr("not a loadable plugin"));

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lagom/tune/neighbours.h"
+#include "lagom/tune/space.h"
+
+namespace lagom::tune {
+
+/// A learned cost model's word on configurations of a module: [configurations] costs whose
+/// differences are logarithms of ratios of run times; lower is faster. Throws FormatError when the
+/// model does not fit such modules.
+using CostFunction = std::function<std::vector<double>(
+    const hlo::Module& module, const std::vector<rewrite::Configuration>& configurations)>;
+
+/// What is believed of the forms of kernels before they are measured, from three sources: how often
+/// forms win where a survey found them promising, what was measured of similar nodes, and a learned
+/// cost model.
+class FormBeliefs {
+ public:
+  /// `costs` may be empty; `model_deviation` is its error in log(ratio).
+  FormBeliefs(Neighbours neighbours, CostFunction costs, double model_deviation = 0.4)
+      : neighbours_(std::move(neighbours)),
+        costs_(std::move(costs)),
+        model_deviation_(model_deviation) {}
+
+  /// By the places of Kernel::rules: log(seconds in the form / seconds as it is). Once the model
+  /// has refused a kernel it is not asked again, and `model_error` says why.
+  std::vector<Belief> of(const Kernel& kernel);
+
+  const std::string& model_error() const { return model_error_; }
+  bool has_model() const { return static_cast<bool>(costs_); }
+  size_t num_neighbours() const { return neighbours_.size(); }
+
+ private:
+  Neighbours neighbours_;
+  CostFunction costs_;
+  double model_deviation_;
+  std::string model_error_;
+};
+
+}  // namespace lagom::tune
