@@ -95,7 +95,7 @@ struct Case {
     for (const auto& [name, parameter] : network->parameters()) {
       gradients.push_back(parameter.grad().defined() ? parameter.grad().clone()
                                                      : at::zeros_like(parameter));
-      parameter.mutable_grad() = {};
+      parameter.mutable_grad() = at::Tensor();
     }
     return gradients;
   }
