@@ -22,5 +22,6 @@ void add_profile(CLI::App& app, Action& chosen);
 void add_collect(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 void add_submit(CLI::App& app, Action& chosen);
+void add_generate(CLI::App& app, Action& chosen);
 
 }  // namespace lagom::cli

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   lagom::cli::add_collect(app, chosen);
   lagom::cli::add_eval(app, chosen);
   lagom::cli::add_submit(app, chosen);
+  lagom::cli::add_generate(app, chosen);
   lagom::cli::add_learned_commands(app);
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named(argv[1])).empty()) {
     // CLI11 would only say that a command is missing.

@@ -1,5 +1,5 @@
 # One Google Benchmark binary from benchmarks/*_bench.cpp, and one each for what needs LibTorch.
-set(torch_benchmarks cost_model lm)
+set(torch_benchmarks cost_model lm segments)
 file(GLOB bench_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/benchmarks/*_bench.cpp")
 foreach(name IN LISTS torch_benchmarks)
   list(REMOVE_ITEM bench_sources "${PROJECT_SOURCE_DIR}/benchmarks/${name}_bench.cpp")
@@ -20,3 +20,6 @@ foreach(name IN LISTS torch_benchmarks)
       lagom_torch lagom_allocator benchmark::benchmark benchmark::benchmark_main)
   endif()
 endforeach()
+# A study that measures nothing itself.
+add_executable(kernel_study benchmarks/kernel_study.cpp)
+target_link_libraries(kernel_study PRIVATE lagom_core)

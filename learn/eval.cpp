@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "cli/common.h"
 #include "cli/metrics_table.h"
 #include "lagom/collect/baselines.h"
+#include "lagom/cost_model/classifier.h"
 #include "lagom/cost_model/trainer.h"
 #include "lagom/rank/bootstrap.h"
 #include "lagom/tensor/threads.h"
@@ -27,7 +29,7 @@ struct EvalArguments {
   std::string models;
   std::vector<std::string> data;
   std::string scores;
-  bool seeds = false, baselines = false, json = false;
+  bool seeds = false, baselines = false, json = false, whole = false;
   int threads = 0;
   int64_t seed = 1;
   cost_model::InferenceOptions inference;
@@ -39,6 +41,9 @@ using Graphs = std::vector<cost_model::LabeledGraph>;
 /// One ranker per seed, or one for all models together.
 std::vector<cost_model::ModelRanker> make_rankers(const EvalArguments& args) {
   std::vector<cost_model::TrainedModel> models = load_models(args.models);
+  for (cost_model::TrainedModel& model : models) {
+    if (args.whole) model.ask_whole_graphs();
+  }
   std::vector<cost_model::ModelRanker> rankers;
   if (!args.seeds) {
     rankers.emplace_back(std::move(models), args.inference);
@@ -98,8 +103,44 @@ std::vector<GraphMetrics> evaluate_baseline(const Graphs& graphs, collect::Basel
   return run;
 }
 
+/// Of a model of whole graphs' classes.
+int evaluate_classes(const EvalArguments& args) {
+  cost_model::TrainedClassifier model = cost_model::TrainedClassifier::load(args.models);
+  if (args.whole) model.ask_whole_graphs();
+  const auto graphs = cost_model::open_class_graphs(args.data, model.label_depth(), model.classes(),
+                                                    model.segment_options());
+  const cost_model::Confusion confusion = cost_model::evaluate_classifier(model, graphs);
+  if (args.json) {
+    cli::print_json({{"graphs", graphs.size()},
+                     {"accuracy", confusion.accuracy()},
+                     {"classes", model.classes()},
+                     {"confusion", confusion.counts}});
+    return 0;
+  }
+  std::printf("%-20s %8s %8s   taken for\n", "class", "graphs", "right");
+  for (size_t row = 0; row < confusion.counts.size(); ++row) {
+    const std::vector<int64_t>& counts = confusion.counts[row];
+    const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    std::printf(
+        "%-20s %8ld %7.1f%%  ", model.classes()[row].c_str(), static_cast<long>(all),
+        all == 0 ? 0.0 : 100.0 * static_cast<double>(counts[row]) / static_cast<double>(all));
+    for (size_t k = 0; k < counts.size(); ++k) {
+      if (k != row && counts[k] > 0) {
+        std::printf(" %s %ld", model.classes()[k].c_str(), static_cast<long>(counts[k]));
+      }
+    }
+    std::printf("\n");
+  }
+  std::printf("accuracy %.4f of %zu graphs\n", confusion.accuracy(), graphs.size());
+  return 0;
+}
+
 int evaluate(const EvalArguments& args) {
   tensor::set_num_threads(args.threads);
+  if (args.models.find(',') == std::string::npos &&
+      cost_model::TrainedClassifier::is_one(args.models)) {
+    return evaluate_classes(args);
+  }
   const std::vector<cost_model::ModelRanker> rankers = make_rankers(args);
   const Graphs graphs = write_scores(args, cost_model::open_graphs(args.data), rankers.front());
   if (graphs.empty()) {
@@ -160,6 +201,8 @@ void add_eval(CLI::App& app, Action& chosen) {
                       "Average over so many more orders of the configurations");
   command->add_option("--at-once", args->inference.compared_configs,
                       "Configurations that a comparing network sees together");
+  command->add_flag("--whole", args->whole,
+                    "Ask about whole graphs even where the model was trained on segments");
   command->add_option("--threads", args->threads, "0: one per CPU");
   command->add_flag("--json", args->json, "Machine-readable output");
   command->footer(

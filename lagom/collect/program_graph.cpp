@@ -23,6 +23,7 @@ rank::ConfiguredGraph ProgramGraph::view() const {
           .node_opcode = graph_.node_opcode,
           .node_feat = graph_.node_feat,
           .edge_index = graph_.edge_index,
+          .node_splits = graph_.node_splits,
           .num_configs = num_configs_,
           .node_config_ids = features_.node_config_ids,
           .node_config_feat = layouts_,

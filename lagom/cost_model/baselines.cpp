@@ -58,7 +58,7 @@ class TileBaseline : public Network {
     head_ = Mlp(store_, "head", head_widths(pooled, options), Activation::kLeakyRelu, kKeras);
   }
 
-  at::Tensor forward(const Batch& batch, const ForwardContext& context) const override {
+  at::Tensor embed(const Batch& batch, const ForwardContext& context) const override {
     at::Tensor x = is_early_ ? input_(batch, context)
                              : input_.nodes(batch, context).unsqueeze(1);  // [N, C or 1, 2 F]
     const auto parts = x.chunk(2, -1);
@@ -66,10 +66,18 @@ class TileBaseline : public Network {
     x = l2_normalize(activate(x, Activation::kLeakyRelu));
     for (const JoinSage& layer : layers_) x = layer(x, batch, context);
     x = x.sum(0);  // [C or 1, F]
-    if (!is_early_) {
-      x = at::cat({x.expand({batch.num_configs, -1}), batch.columns.to(x.scalar_type())}, 1);
-    }
-    return head_(x, context).squeeze(-1);
+    return is_early_ ? x : x.expand({batch.num_configs, -1});
+  }
+
+  at::Tensor head(const at::Tensor& embedding, const Batch& batch,
+                  const ForwardContext& context) const override {
+    if (is_early_) return head_(embedding, context).squeeze(-1);
+    const at::Tensor columns = batch.columns.to(embedding.scalar_type());
+    return head_(at::cat({embedding, columns}, 1), context).squeeze(-1);
+  }
+
+  std::vector<PooledColumns> pooled_columns() const override {
+    return {{Pooling::kSum, options_.width}};
   }
 
   int64_t bytes_per_config(int64_t num_nodes) const override {
@@ -110,7 +118,7 @@ class LayoutResnet : public Network {
                 {.has_bias = false, .is_glorot = true});
   }
 
-  at::Tensor forward(const Batch& batch, const ForwardContext& context) const override {
+  at::Tensor embed(const Batch& batch, const ForwardContext& context) const override {
     const at::Tensor scale = inverse_root_degrees(batch);  // [N, 1, 1]
     at::Tensor x = prenet_(activate(nodes_.nodes(batch, context), Activation::kLeakyRelu), context);
     x = activate(x, Activation::kLeakyRelu)
@@ -127,9 +135,19 @@ class LayoutResnet : public Network {
       x = x + activate(y, Activation::kLeakyRelu);
     }
     const at::Tensor at_configs = x.index_select(0, batch.graph->config_nodes);
+    return at::cat({x.mean(0), x.sum(0), at_configs.sum(0)}, 1);
+  }
+
+  at::Tensor head(const at::Tensor& embedding, const Batch&,
+                  const ForwardContext& context) const override {
+    const auto parts = embedding.chunk(3, 1);
     const at::Tensor pooled =
-        at::cat({x.mean(0), l2_normalize(x.sum(0)), l2_normalize(at_configs.sum(0))}, 1);
+        at::cat({parts[0], l2_normalize(parts[1]), l2_normalize(parts[2])}, 1);
     return head_(pooled, context).squeeze(-1);
+  }
+
+  std::vector<PooledColumns> pooled_columns() const override {
+    return {{Pooling::kNodeMean, options_.width}, {Pooling::kSum, 2 * options_.width}};
   }
 
   int64_t bytes_per_config(int64_t num_nodes) const override {
@@ -164,12 +182,19 @@ class NodeMlp : public Network {
     head_ = Mlp(store_, "head", head_widths(2 * f, options), Activation::kRelu);
   }
 
-  at::Tensor forward(const Batch& batch, const ForwardContext& context) const override {
+  at::Tensor embed(const Batch& batch, const ForwardContext& context) const override {
     const at::Tensor x = hidden_(input_(batch, context).relu(), context).relu();  // [N, C, F]
     const at::Tensor configurable = x.index_select(0, batch.graph->config_nodes);
-    const at::Tensor pooled =
-        at::cat({x.mean(0), configurable.sum(0) / std::max<double>(1, configurable.size(0))}, 1);
-    return head_(pooled, context).squeeze(-1);
+    return at::cat({x.mean(0), configurable.sum(0) / std::max<double>(1, configurable.size(0))}, 1);
+  }
+
+  at::Tensor head(const at::Tensor& embedding, const Batch&,
+                  const ForwardContext& context) const override {
+    return head_(embedding, context).squeeze(-1);
+  }
+
+  std::vector<PooledColumns> pooled_columns() const override {
+    return {{Pooling::kNodeMean, options_.width}, {Pooling::kConfigMean, options_.width}};
   }
 
   int64_t bytes_per_config(int64_t num_nodes) const override {

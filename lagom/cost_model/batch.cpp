@@ -51,14 +51,7 @@ void fill_node_features(const GraphData& graph, const ReducedGraph& reduced,
   out.node_region = tensor_of(region, {rows}, at::kBool);
 }
 
-void fill_edges(const ReducedGraph& reduced, PreparedGraph& out) {
-  const int64_t n = reduced.num_nodes();
-  out.to_operands = std::make_shared<SegmentIndex>(n, n, reduced.operands, reduced.users);
-  out.to_users = std::make_shared<SegmentIndex>(n, n, reduced.users, reduced.operands);
-  std::vector<int32_t> outputs = reduced.users, inputs = reduced.operands;
-  outputs.insert(outputs.end(), reduced.operands.begin(), reduced.operands.end());
-  inputs.insert(inputs.end(), reduced.users.begin(), reduced.users.end());
-  out.to_both = std::make_shared<SegmentIndex>(n, n, outputs, inputs);
+void fill_edge_kinds(const ReducedGraph& reduced, PreparedGraph& out) {
   std::vector<int64_t> kinds;
   for (const EdgeKind kind : reduced.edge_kind) kinds.push_back(static_cast<int64_t>(kind));
   out.edge_kind = tensor_of(kinds, {reduced.num_edges()}, at::kLong);
@@ -109,7 +102,31 @@ at::Tensor agreement_of(const ConfigLinks& links, const ConfigRows& rows, int64_
   return out;
 }
 
+/// First kept node of each computation. nodes: ascending, then regions (-1).
+std::vector<int64_t> kept_splits(std::span<const int64_t> splits,
+                                 const std::vector<int32_t>& nodes) {
+  const auto end = std::find(nodes.begin(), nodes.end(), -1);
+  std::vector<int64_t> kept;
+  for (const int64_t split : splits) {
+    const int64_t place = std::lower_bound(nodes.begin(), end, split) - nodes.begin();
+    if (kept.empty() || place > kept.back()) kept.push_back(place);
+  }
+  return kept;
+}
+
 }  // namespace
+
+void set_edges(PreparedGraph& graph, std::span<const int32_t> users,
+               std::span<const int32_t> operands) {
+  const int64_t n = graph.num_nodes;
+  graph.to_operands = std::make_shared<SegmentIndex>(n, n, operands, users);
+  graph.to_users = std::make_shared<SegmentIndex>(n, n, users, operands);
+  std::vector<int32_t> outputs(users.begin(), users.end()),
+      inputs(operands.begin(), operands.end());
+  outputs.insert(outputs.end(), operands.begin(), operands.end());
+  inputs.insert(inputs.end(), users.begin(), users.end());
+  graph.to_both = std::make_shared<SegmentIndex>(n, n, outputs, inputs);
+}
 
 PreparedGraphPtr prepare_graph(const GraphData& graph, const Normalization& normalization,
                                const DataOptions& options) {
@@ -131,7 +148,9 @@ PreparedGraphPtr prepare_graph(const GraphData& graph, const Normalization& norm
   out->num_nodes = reduced.num_nodes();
   out->num_config_nodes = graph.num_config_nodes();
   fill_node_features(graph, reduced, normalization, *out);
-  fill_edges(reduced, *out);
+  set_edges(*out, reduced.users, reduced.operands);
+  fill_edge_kinds(reduced, *out);
+  out->node_splits = kept_splits(graph.node_splits, reduced.nodes);
   out->config_nodes = tensor_of(reduced.config_nodes, {out->num_config_nodes}, at::kLong);
   if (options.position_steps > 0) {
     const std::vector<float> returns = random_walk_returns(graph.edge_index, graph.num_nodes(),
@@ -145,7 +164,7 @@ PreparedGraphPtr prepare_graph(const GraphData& graph, const Normalization& norm
 Batch make_batch(const PreparedGraphPtr& graph, const ConfigRows& rows,
                  const Normalization& normalization) {
   const int64_t nc = graph->num_config_nodes, c = rows.count;
-  Batch batch{.graph = graph, .num_configs = c};
+  Batch batch = make_whole_batch(graph, rows, normalization);
   if (graph->format.has_layouts) {
     batch.layouts = tensor_of(rows.layouts, {c, nc, kLayoutConfigFeatures}, at::kChar)
                         .transpose(0, 1)
@@ -158,12 +177,25 @@ Batch make_batch(const PreparedGraphPtr& graph, const ConfigRows& rows,
     const at::Tensor shifts = at::arange(kBarrierBits, at::kByte);
     batch.barriers = at::bitwise_and(at::bitwise_right_shift(bits, shifts), 1).to(at::kFloat);
   }
+  return batch;
+}
+
+Batch make_whole_batch(const PreparedGraphPtr& graph, const ConfigRows& rows,
+                       const Normalization& normalization) {
+  Batch batch{.graph = graph, .num_configs = rows.count};
   if (graph->format.config_columns > 0) {
     std::vector<float> scaled(rows.columns.size());
     normalization.apply_to_configs(rows.columns, scaled);
-    batch.columns = tensor_of(scaled, {c, graph->format.config_columns}, at::kFloat);
+    batch.columns = tensor_of(scaled, {rows.count, graph->format.config_columns}, at::kFloat);
   }
   return batch;
+}
+
+Batch segment_batch(const PreparedGraph& graph, const GraphData& data,
+                    std::span<const int64_t> rows, int64_t segment,
+                    const Normalization& normalization) {
+  const GraphSegment& part = graph.segments.at(static_cast<size_t>(segment));
+  return make_batch(part.graph, data.read(rows, part.config_places), normalization);
 }
 
 Batch select_configs(const Batch& batch, const at::Tensor& order) {

@@ -43,6 +43,15 @@ inline constexpr int64_t kNodeLayoutColumns = 6;  ///< A node's own layout, amon
 inline constexpr int64_t kAgreementColumns = 6;
 inline constexpr int64_t kBarrierBits = 8;
 
+struct PreparedGraph;
+using PreparedGraphPtr = std::shared_ptr<const PreparedGraph>;
+
+/// A part of a graph that is cut (lagom/cost_model/segments.h), as a graph of its own.
+struct GraphSegment {
+  PreparedGraphPtr graph;              ///< Its nodes, and the edges and links between them.
+  std::vector<int64_t> config_places;  ///< Its configurable nodes among the whole's, ascending.
+};
+
 /// The part of a batch that all configurations share. Immutable once made.
 struct PreparedGraph {
   std::string id, path;
@@ -60,8 +69,17 @@ struct PreparedGraph {
   tensor::SegmentIndexPtr to_users;     ///< Operands to users: as data flows.
   tensor::SegmentIndexPtr to_both;      ///< Both, 2 E edges: those to users first.
   ConfigLinks links;
+  std::vector<int64_t> node_splits;  ///< First nodes of computations, ascending.
+
+  /// Empty: it is not cut. Else the nodes and edges are here, and undefined in the fields above.
+  std::vector<GraphSegment> segments;
+  int64_t cut_edges = 0;           ///< Edges between segments: they are in none.
+  bool configs_elsewhere = false;  ///< Of a segment: its graph's configurable nodes are in others.
 };
-using PreparedGraphPtr = std::shared_ptr<const PreparedGraph>;
+
+/// The three indices of edges from `users` to `operands`, of a graph that has its `num_nodes`.
+void set_edges(PreparedGraph& graph, std::span<const int32_t> users,
+               std::span<const int32_t> operands);
 
 /// Throws FormatError when the graph is of another format than the normalisation.
 PreparedGraphPtr prepare_graph(const GraphData& graph, const Normalization& normalization,
@@ -83,9 +101,18 @@ struct Batch {
   int64_t num_nodes() const { return graph->num_nodes; }
 };
 
-/// Without labels.
+/// Without labels. `rows` are those of the graph's configurable nodes.
 Batch make_batch(const PreparedGraphPtr& graph, const ConfigRows& rows,
                  const Normalization& normalization);
+
+/// Of a graph that is cut, without nodes: what configurations say of the whole graph.
+Batch make_whole_batch(const PreparedGraphPtr& graph, const ConfigRows& rows,
+                       const Normalization& normalization);
+
+/// One segment of a graph that is cut, with these rows of its configurations.
+Batch segment_batch(const PreparedGraph& graph, const GraphData& data,
+                    std::span<const int64_t> rows, int64_t segment,
+                    const Normalization& normalization);
 
 /// Configurations `order` of a batch, which may leave some out or repeat them.
 Batch select_configs(const Batch& batch, const at::Tensor& order);

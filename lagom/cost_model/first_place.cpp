@@ -40,7 +40,7 @@ class FirstPlace : public Network {
     head_ = Linear(store_, "head", f, 1);
   }
 
-  at::Tensor forward(const Batch& batch, const ForwardContext& context) const override {
+  at::Tensor embed(const Batch& batch, const ForwardContext& context) const override {
     at::Tensor x = linear_tails_[0](input_(batch, context), {}, context);  // [N, C, F]
     for (size_t i = 0; i < linears_.size(); ++i) {
       x = linear_tails_[i + 1](linears_[i](x, context), {}, context);
@@ -49,7 +49,16 @@ class FirstPlace : public Network {
       x = conv_tails_[i](convolve(convs_[i], x, batch, context), x, context);
     }
     // Not mean(): the sum's gradient is one row for all nodes, which needs no memory.
-    return head_(x.sum(0) / static_cast<double>(x.size(0)), context).squeeze(-1);
+    return x.sum(0) / static_cast<double>(x.size(0));
+  }
+
+  at::Tensor head(const at::Tensor& embedding, const Batch&,
+                  const ForwardContext& context) const override {
+    return head_(embedding, context).squeeze(-1);
+  }
+
+  std::vector<PooledColumns> pooled_columns() const override {
+    return {{Pooling::kNodeMean, options_.width}};
   }
 
   bool compares_configs() const override { return options_.cross_config; }

@@ -16,6 +16,8 @@ namespace {
 using graph::GraphCache;
 using graph::kLayoutConfigFeatures;
 
+using Places = std::optional<std::span<const int64_t>>;
+
 template <typename T>
 void gather_rows(std::span<const T> all, size_t width, std::span<const int64_t> rows,
                  std::vector<T>& out) {
@@ -24,6 +26,22 @@ void gather_rows(std::span<const T> all, size_t width, std::span<const int64_t> 
   for (size_t i = 0; i < rows.size(); ++i) {
     std::copy_n(all.begin() + rows[i] * static_cast<std::ptrdiff_t>(width), width,
                 out.begin() + static_cast<std::ptrdiff_t>(i * width));
+  }
+}
+
+/// all: [configs, nodes, width]; out: [rows, places, width].
+template <typename T>
+void gather_nodes(std::span<const T> all, size_t nodes, size_t width, std::span<const int64_t> rows,
+                  const Places& places, std::vector<T>& out) {
+  if (!places) return gather_rows(all, nodes * width, rows, out);
+  if (all.empty()) return;
+  out.resize(rows.size() * places->size() * width);
+  auto to = out.begin();
+  for (const int64_t row : rows) {
+    for (const int64_t place : *places) {
+      const auto from = (static_cast<size_t>(row) * nodes + static_cast<size_t>(place)) * width;
+      to = std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(from), width, to);
+    }
   }
 }
 
@@ -52,6 +70,7 @@ class CachedGraph : public GraphData {
     node_feat = cache.node_feat();
     edge_index = cache.edge_index();
     node_config_ids = cache.node_config_ids();
+    node_splits = cache.node_splits();
     num_configs = rows;
     format = {.feature_version = cache.feature_version(),
               .list_padding = cache.list_padding(),
@@ -67,12 +86,12 @@ class CachedGraph : public GraphData {
     }
   }
 
-  ConfigRows read(std::span<const int64_t> rows) const override {
+  ConfigRows read(std::span<const int64_t> rows, Places places) const override {
     const auto nc = static_cast<size_t>(num_config_nodes());
     ConfigRows out{.count = static_cast<int64_t>(rows.size())};
     if (format.has_layouts) {
-      out.layouts.resize(rows.size() * nc * kLayoutConfigFeatures);
-      cache.read_layouts(rows, out.layouts);
+      out.layouts.resize(rows.size() * (places ? places->size() : nc) * kLayoutConfigFeatures);
+      cache.read_layouts(rows, places, out.layouts);
     } else {
       for (const int64_t row : rows) {
         if (row < 0 || row >= num_configs) {
@@ -80,8 +99,8 @@ class CachedGraph : public GraphData {
         }
       }
     }
-    gather_rows(forms_, nc, rows, out.forms);
-    gather_rows(barriers_, nc, rows, out.barriers);
+    gather_nodes(forms_, nc, 1, rows, places, out.forms);
+    gather_nodes(barriers_, nc, 1, rows, places, out.barriers);
     gather_rows(columns_, static_cast<size_t>(format.config_columns), rows, out.columns);
     return out;
   }
@@ -102,6 +121,7 @@ class ViewedGraph : public GraphData {
     node_feat = graph.node_feat;
     edge_index = graph.edge_index;
     node_config_ids = graph.node_config_ids;
+    node_splits = graph.node_splits;
     num_configs = graph.num_configs;
     columns_ = graph.config_feat.empty() ? graph.config_flags : graph.config_feat;
     const auto cells = static_cast<size_t>(num_configs * num_config_nodes());
@@ -128,7 +148,7 @@ class ViewedGraph : public GraphData {
                            (node_config_ids.empty() && !graph.config_flags.empty())};
   }
 
-  ConfigRows read(std::span<const int64_t> rows) const override {
+  ConfigRows read(std::span<const int64_t> rows, Places places) const override {
     for (const int64_t row : rows) {
       if (row < 0 || row >= num_configs) {
         throw std::invalid_argument(path + ": there is no configuration " + std::to_string(row));
@@ -136,9 +156,9 @@ class ViewedGraph : public GraphData {
     }
     const auto nc = static_cast<size_t>(num_config_nodes());
     ConfigRows out{.count = static_cast<int64_t>(rows.size())};
-    gather_rows(graph_.node_config_feat, nc * kLayoutConfigFeatures, rows, out.layouts);
-    gather_rows(graph_.node_config_form, nc, rows, out.forms);
-    gather_rows(graph_.node_config_barrier, nc, rows, out.barriers);
+    gather_nodes(graph_.node_config_feat, nc, kLayoutConfigFeatures, rows, places, out.layouts);
+    gather_nodes(graph_.node_config_form, nc, 1, rows, places, out.forms);
+    gather_nodes(graph_.node_config_barrier, nc, 1, rows, places, out.barriers);
     gather_rows(columns_, static_cast<size_t>(format.config_columns), rows, out.columns);
     return out;
   }

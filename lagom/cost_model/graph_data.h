@@ -43,13 +43,18 @@ class GraphData {
 
   /// Rows in any order, also more than once. Throws std::invalid_argument for one that is not
   /// there.
-  virtual ConfigRows read(std::span<const int64_t> rows) const = 0;
+  ConfigRows read(std::span<const int64_t> rows) const { return read(rows, std::nullopt); }
+  /// The same of some configurable nodes only, places in `node_config_ids`; what concerns the whole
+  /// graph comes in any case.
+  virtual ConfigRows read(std::span<const int64_t> rows,
+                          std::optional<std::span<const int64_t>> places) const = 0;
 
   std::string id, path;
   FeatureFormat format;
   std::span<const uint8_t> node_opcode;
   std::span<const float> node_feat;
   std::span<const int64_t> edge_index, node_config_ids;
+  std::span<const int64_t> node_splits;  ///< First nodes of computations; empty when not known.
   int64_t num_configs = 0;
 
   int64_t num_nodes() const { return static_cast<int64_t>(node_opcode.size()); }

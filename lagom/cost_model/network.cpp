@@ -1,10 +1,12 @@
 #include "lagom/cost_model/network.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <numeric>
 
 #include "lagom/graph/op_graph.h"
+#include "lagom/util/error.h"
 
 namespace lagom::cost_model {
 namespace {
@@ -41,6 +43,18 @@ std::unique_ptr<Network> make_network(const ModelOptions& options, const Network
       return make_third_place(options, inputs, seed, dtype);
   }
   TORCH_INTERNAL_ASSERT(false, "unknown network");
+}
+
+void Network::load_parameters(const tensor::TensorFile& file, const std::string& path) const {
+  const at::NoGradGuard no_gradients;
+  for (const auto& [name, value] : parameters()) {
+    const at::Tensor found = file.find(name);
+    if (!found.defined()) throw FormatError(path, name, "is missing");
+    if (found.sizes() != value.sizes()) {
+      throw FormatError(path, name, "is of another shape: the file is of another architecture");
+    }
+    value.copy_(found);
+  }
 }
 
 InputLayer::InputLayer(ParameterStore& store, const std::string& name, const ModelOptions& model,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "lagom/cost_model/batch.h"
@@ -21,12 +22,39 @@ struct NetworkInputs {
   bool has_agreement = false;    ///< DataOptions::link_hops > 0.
 };
 
+/// How an embedding's columns come from the nodes, and so how those of a graph come from those of
+/// its segments.
+enum class Pooling {
+  kSum,         ///< Over nodes.
+  kNodeMean,    ///< Over nodes.
+  kConfigMean,  ///< Over configurable nodes, or over all nodes of a graph that has none.
+  kConfigMax,   ///< The largest over the same.
+};
+struct PooledColumns {
+  Pooling pooling;
+  int64_t columns;
+};
+
+/// An *encoder*, from a graph or a segment of it to one vector per configuration (its embedding),
+/// and a *head* from that vector to the cost. Norms and attention over nodes see the nodes of the
+/// segment alone.
 class Network {
  public:
   virtual ~Network() = default;
 
-  /// [C] costs, lower is faster.
-  virtual at::Tensor forward(const Batch& batch, const ForwardContext& context) const = 0;
+  /// [C] costs, lower is faster (of a classifier [C, classes]): the head's of the whole embedding.
+  at::Tensor forward(const Batch& batch, const ForwardContext& context) const {
+    return head(embed(batch, context), batch, context);
+  }
+  /// [C, P]
+  virtual at::Tensor embed(const Batch& batch, const ForwardContext& context) const = 0;
+  /// Of `batch` only what configurations say of the whole graph is used.
+  virtual at::Tensor head(const at::Tensor& embedding, const Batch& batch,
+                          const ForwardContext& context) const = 0;
+  /// What the P columns of `embed` are.
+  virtual std::vector<PooledColumns> pooled_columns() const = 0;
+  /// Whether a parameter of this name is the head's.
+  virtual bool is_head_parameter(std::string_view name) const { return name.starts_with("head"); }
 
   /// Whether a configuration's cost depends on which others are in the batch.
   virtual bool compares_configs() const { return false; }
@@ -35,6 +63,9 @@ class Network {
   virtual int64_t bytes_per_config(int64_t num_nodes) const = 0;
 
   const std::vector<tensor::NamedTensor>& parameters() const { return store_.all(); }
+  /// Copies the parameters of a file. Throws FormatError, naming `path`, for one that is missing or
+  /// of another shape.
+  void load_parameters(const tensor::TensorFile& file, const std::string& path) const;
   int64_t num_parameters() const { return store_.num_values(); }
 
  protected:

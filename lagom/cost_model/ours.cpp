@@ -103,14 +103,12 @@ class Ours : public Network {
     head_ = Mlp(store_, "head", widths, Activation::kGelu);
   }
 
-  at::Tensor forward(const Batch& batch, const ForwardContext& context) const override {
+  at::Tensor embed(const Batch& batch, const ForwardContext& context) const override {
     at::Tensor trunk = input_.nodes(batch, context).unsqueeze(1);  // [N, 1, F]
     for (size_t i = 0; i < trunk_.size(); ++i) {
       const at::Tensor normal = normalized(trunk);
       trunk = trunk_tails_[i](trunk_[i](normal, batch, context), trunk, context);
     }
-    at::Tensor token;  // [C, F]
-    if (batch.columns.defined()) token = token_(batch.columns.to(store_.dtype()), context);
     at::Tensor x = join(trunk.squeeze(1), input_.configs(batch, context),
                         input_.columns(batch, context), batch);  // [N, C, F]
     for (size_t i = 0; i < linears_.size(); ++i) {
@@ -122,8 +120,23 @@ class Ours : public Network {
     }
     std::vector<at::Tensor> pooled = {x.mean(0)};
     if (options_.pool_configs) add_configs(x, batch, pooled);
-    if (token.defined()) pooled.push_back(token);
-    return head_(at::cat(pooled, 1), context).squeeze(-1);
+    return at::cat(pooled, 1);
+  }
+
+  at::Tensor head(const at::Tensor& embedding, const Batch& batch,
+                  const ForwardContext& context) const override {
+    if (!batch.columns.defined()) return head_(embedding, context).squeeze(-1);
+    const at::Tensor token = token_(batch.columns.to(store_.dtype()), context);  // [C, F]
+    return head_(at::cat({embedding, token}, 1), context).squeeze(-1);
+  }
+
+  std::vector<PooledColumns> pooled_columns() const override {
+    const int64_t f = options_.width;
+    if (!options_.pool_configs) return {{Pooling::kNodeMean, f}};
+    return {{Pooling::kNodeMean, f}, {Pooling::kConfigMean, f}, {Pooling::kConfigMax, f}};
+  }
+  bool is_head_parameter(std::string_view name) const override {
+    return name.starts_with("head") || name.starts_with("token");
   }
 
   bool compares_configs() const override { return options_.cross_config; }
@@ -140,6 +153,11 @@ class Ours : public Network {
 
   static void add_configs(const at::Tensor& x, const Batch& batch,
                           std::vector<at::Tensor>& pooled) {
+    if (batch.graph->configs_elsewhere) {  // nothing of this segment counts
+      const at::Tensor none = at::zeros({x.size(1), x.size(2)}, x.options());
+      pooled.insert(pooled.end(), 2, none);
+      return;
+    }
     if (batch.graph->num_config_nodes == 0) {  // tiles: every node is concerned
       pooled.push_back(x.mean(0));
       pooled.push_back(x.amax(0));

@@ -25,14 +25,22 @@ class SecondPlace : public Network {
     head_ = Linear(store_, "head", width, 1);
   }
 
-  at::Tensor forward(const Batch& batch, const ForwardContext& context) const override {
+  at::Tensor embed(const Batch& batch, const ForwardContext& context) const override {
     at::Tensor x = input_(batch, context).relu();  // [N, C, F]
     for (const SageConv& conv : convs_) {
       const at::Tensor y = conv(x, batch.graph->to_operands, context).relu();
       x = y.size(-1) == x.size(-1) ? x + y : y;
     }
-    return head_(x, context).squeeze(-1).sum(0);
+    return head_(x, context).squeeze(-1).sum(0).unsqueeze(-1);  // [C, 1]
   }
+
+  /// The cost is the sum of the nodes' own: there is nothing behind it.
+  at::Tensor head(const at::Tensor& embedding, const Batch&, const ForwardContext&) const override {
+    return embedding.squeeze(-1);
+  }
+
+  std::vector<PooledColumns> pooled_columns() const override { return {{Pooling::kSum, 1}}; }
+  bool is_head_parameter(std::string_view) const override { return false; }
 
   int64_t bytes_per_config(int64_t num_nodes) const override {
     int64_t widest = options_.width;

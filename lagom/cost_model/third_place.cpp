@@ -88,12 +88,22 @@ class ThirdPlace : public Network {
     head_ = Linear(store_, "head", width, 1, {.has_bias = false});
   }
 
-  at::Tensor forward(const Batch& batch, const ForwardContext& context) const override {
+  at::Tensor embed(const Batch& batch, const ForwardContext& context) const override {
     at::Tensor x = at::silu(input_(batch, context));  // [N, C, F]
     at::Tensor positions = batch.graph->node_positions;
     if (positions.defined()) positions = positions.to(store_.dtype());
     for (const GpsLayer& layer : layers_) x = layer(x, positions, batch, context);
-    return head_(mlp_(x, context).sum(0), context).squeeze(-1);
+    return mlp_(x, context).sum(0);
+  }
+
+  at::Tensor head(const at::Tensor& embedding, const Batch&,
+                  const ForwardContext& context) const override {
+    return head_(embedding, context).squeeze(-1);
+  }
+
+  std::vector<PooledColumns> pooled_columns() const override {
+    return {{Pooling::kSum,
+             options_.graph_widths.empty() ? options_.width : options_.graph_widths.back()}};
   }
 
   int64_t bytes_per_config(int64_t num_nodes) const override {

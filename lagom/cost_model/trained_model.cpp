@@ -21,6 +21,7 @@ constexpr const char* kFormat = "lagom cost model 1";
 struct FileOptions {
   ModelOptions model;
   DataOptions data;
+  SegmentOptions segments;
   FeatureFormat format;
 
   template <typename Self, typename Visitor>
@@ -32,6 +33,7 @@ struct FileOptions {
     visit("has_forms", self.format.has_forms);
     visit("model", self.model);
     visit("data", self.data);
+    visit("segments", self.segments);
   }
 };
 
@@ -64,9 +66,11 @@ std::pair<int64_t, int64_t> part(int64_t count, int64_t parts, int64_t number) {
 }  // namespace
 
 TrainedModel::TrainedModel(const ModelOptions& model, const DataOptions& data,
-                           Normalization normalization, uint64_t seed)
+                           const SegmentOptions& segments, Normalization normalization,
+                           uint64_t seed)
     : model_(model),
       data_(data),
+      segments_(segments),
       normalization_(std::move(normalization)),
       network_(make_network(model,
                             {.format = normalization_.format,
@@ -91,21 +95,13 @@ TrainedModel TrainedModel::load(const std::filesystem::path& path) {
       to_vector(file, path.string(), "normalization.config_shift", options.format.config_columns);
   n.config_scale =
       to_vector(file, path.string(), "normalization.config_scale", options.format.config_columns);
-  TrainedModel model(options.model, options.data, std::move(n), /*seed=*/0);
+  TrainedModel model(options.model, options.data, options.segments, std::move(n), /*seed=*/0);
   model.load_parameters(file, path.string());
   return model;
 }
 
 void TrainedModel::load_parameters(const tensor::TensorFile& file, const std::string& path) {
-  const at::NoGradGuard no_gradients;
-  for (const auto& [name, value] : network_->parameters()) {
-    const at::Tensor found = file.find(name);
-    if (!found.defined()) throw FormatError(path, name, "is missing");
-    if (found.sizes() != value.sizes()) {
-      throw FormatError(path, name, "is of another shape: the file is of another architecture");
-    }
-    value.copy_(found);
-  }
+  network_->load_parameters(file, path);
 }
 
 void TrainedModel::save(const std::filesystem::path& path,
@@ -119,9 +115,13 @@ void TrainedModel::save(const std::filesystem::path& path,
   tensors.insert(tensors.end(), more.begin(), more.end());
   formats::SafetensorsMetadata metadata = more_metadata;
   metadata["format"] = kFormat;
-  metadata["options"] =
-      options_to_toml(FileOptions{.model = model_, .data = data_, .format = normalization_.format});
+  metadata["options"] = options_to_toml(FileOptions{
+      .model = model_, .data = data_, .segments = segments_, .format = normalization_.format});
   tensor::save_tensors(path, tensors, metadata);
+}
+
+PreparedGraphPtr TrainedModel::prepare(const GraphData& graph) const {
+  return cut_graph(prepare_graph(graph, normalization_, data_), segments_);
 }
 
 std::vector<double> TrainedModel::costs(const GraphData& graph, const PreparedGraph& prepared,
@@ -130,7 +130,12 @@ std::vector<double> TrainedModel::costs(const GraphData& graph, const PreparedGr
   const at::NoGradGuard no_gradients;
   const ForwardContext context = {.bf16_dots = options.bf16_dots || model_.bf16_dots};
   const bool compares = network_->compares_configs();
-  const int64_t per_config = std::max<int64_t>(1, network_->bytes_per_config(prepared.num_nodes));
+  const SegmentedNetwork segmented(*network_, segments_);
+  int64_t most_nodes = prepared.segments.empty() ? prepared.num_nodes : 0;
+  for (const GraphSegment& segment : prepared.segments) {
+    most_nodes = std::max(most_nodes, segment.graph->num_nodes);
+  }
+  const int64_t per_config = std::max<int64_t>(1, network_->bytes_per_config(most_nodes));
   int64_t at_once = std::clamp<int64_t>(options.max_bytes / per_config, 1, 4096);
   if (compares) at_once = std::min(at_once, options.compared_configs);
   const auto count = static_cast<int64_t>(rows.size());
@@ -153,9 +158,19 @@ std::vector<double> TrainedModel::costs(const GraphData& graph, const PreparedGr
       for (int64_t i = first; i < last; ++i) {
         chunk.push_back(rows[static_cast<size_t>(order[static_cast<size_t>(i)])]);
       }
-      const Batch batch = make_batch(shared, graph.read(chunk), normalization_);
-      const at::Tensor found =
-          network_->forward(batch, context).to(at::kDouble).contiguous();  // [C]
+      at::Tensor found;  // [C]
+      if (prepared.segments.empty()) {
+        found = network_->forward(make_batch(shared, graph.read(chunk), normalization_), context);
+      } else {
+        found = segmented.forward(
+            prepared,
+            make_whole_batch(shared, graph.read(chunk, std::span<const int64_t>{}), normalization_),
+            [&](int64_t segment) {
+              return segment_batch(prepared, graph, chunk, segment, normalization_);
+            },
+            context);
+      }
+      found = found.to(at::kDouble).contiguous();
       for (int64_t i = first; i < last; ++i) {
         sums[static_cast<size_t>(order[static_cast<size_t>(i)])] +=
             found.const_data_ptr<double>()[i - first];
@@ -168,7 +183,7 @@ std::vector<double> TrainedModel::costs(const GraphData& graph, const PreparedGr
 
 std::vector<double> TrainedModel::costs(const GraphData& graph,
                                         const InferenceOptions& options) const {
-  const PreparedGraphPtr prepared = prepare_graph(graph, normalization_, data_);
+  const PreparedGraphPtr prepared = prepare(graph);
   std::vector<int64_t> rows(static_cast<size_t>(graph.num_configs));
   std::iota(rows.begin(), rows.end(), 0);
   return costs(graph, *prepared, rows, options);

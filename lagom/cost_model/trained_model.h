@@ -8,6 +8,7 @@
 
 #include "lagom/cost_model/batch.h"
 #include "lagom/cost_model/network.h"
+#include "lagom/cost_model/segments.h"
 #include "lagom/rank/metrics.h"
 #include "lagom/rank/ranker.h"
 #include "lagom/tensor/safetensors.h"
@@ -39,8 +40,8 @@ struct InferenceOptions {
 class TrainedModel {
  public:
   /// A fresh network.
-  TrainedModel(const ModelOptions& model, const DataOptions& data, Normalization normalization,
-               uint64_t seed);
+  TrainedModel(const ModelOptions& model, const DataOptions& data, const SegmentOptions& segments,
+               Normalization normalization, uint64_t seed);
   /// Throws SystemError and FormatError: not a model file, cut off, parameters that are not the
   /// options' network's.
   static TrainedModel load(const std::filesystem::path& path);
@@ -54,11 +55,16 @@ class TrainedModel {
 
   const ModelOptions& model_options() const { return model_; }
   const DataOptions& data_options() const { return data_; }
+  /// How graphs are cut; the network is asked as it was trained unless this is changed.
+  const SegmentOptions& segment_options() const { return segments_; }
+  void ask_whole_graphs() { segments_ = {}; }
   const Normalization& normalization() const { return normalization_; }
   Network& network() const { return *network_; }
 
+  PreparedGraphPtr prepare(const GraphData& graph) const;
   /// [rows]: costs of these configurations; lower is faster. Memory is bounded by the options
-  /// whatever their number.
+  /// whatever their number, and where graphs are cut whatever the graph's size. prepared: by
+  /// `prepare`, or as it does.
   std::vector<double> costs(const GraphData& graph, const PreparedGraph& prepared,
                             std::span<const int64_t> rows, const InferenceOptions& options) const;
   /// Of all of a graph's configurations.
@@ -67,6 +73,7 @@ class TrainedModel {
  private:
   ModelOptions model_;
   DataOptions data_;
+  SegmentOptions segments_;
   Normalization normalization_;
   std::unique_ptr<Network> network_;
 };

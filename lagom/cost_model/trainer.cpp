@@ -3,11 +3,14 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 
+#include "lagom/cost_model/segment_training.h"
 #include "lagom/graph/collection.h"
 #include "lagom/train/flat_parameters.h"
 #include "lagom/train/run_log.h"
@@ -33,15 +36,14 @@ class Run {
         seed_(seed),
         folder_(folder),
         valid_sources_(valid),
-        model_(options.model, options.data, fit_normalization(train, options.data.transform),
-               static_cast<uint64_t>(seed)),
-        train_(prepare_graphs(train, model_.normalization(), options.data)),
-        valid_(prepare_graphs(valid, model_.normalization(), options.data)),
-        parameters_({{.name = "all",
-                      .parameters = model_.network().parameters(),
-                      .weight_decay = options.weight_decay}}),
+        model_(options.model, options.data, options.segments,
+               fit_normalization(train, options.data.transform), static_cast<uint64_t>(seed)),
+        train_(prepare_graphs(train, model_.normalization(), options.data, options.segments)),
+        valid_(prepare_graphs(valid, model_.normalization(), options.data, options.segments)),
+        parameters_(parameter_groups(model_.network(), options.segments, options.weight_decay)),
         optimizer_(parameters_, options.optimizer) {
     if (options.average_decay > 0) average_.emplace(parameters_, options.average_decay);
+    if (options.segments.cuts()) begin_segments();
     if (resume) load();
   }
 
@@ -51,7 +53,9 @@ class Run {
     BatchLoader loader(
         train_, model_.normalization(),
         {.configs = options_.configs, .by_num_configs = options_.by_num_configs, .seed = seed_},
-        step_ * options_.graphs_per_step);
+        options_.segments, step_ * options_.graphs_per_step);
+    if (segments_) progress.note(segments_->description());
+    if (segments_ && segments_->wants_fill() && step_ == 0) fill_history();
     bool is_saved = true;
     while (step_ < options_.steps && !is_exhausted()) {
       if (stop && stop()) {
@@ -86,17 +90,21 @@ class Run {
 
   void take_step(BatchLoader& loader, train::RunLog& log) {
     const auto start = std::chrono::steady_clock::now();
+    if (segments_ && segments_->begins_finetuning(step_)) begin_finetuning();
     parameters_.zero_gradients();
     loss_ = 0;
     std::string ids;
     for (int64_t i = 0; i < options_.graphs_per_step; ++i) {
-      const Batch batch = loader.next();
+      const LoadedSample loaded = loader.next();
+      const Batch& batch = loaded.batch;
       const auto index = static_cast<uint64_t>(step_ * options_.graphs_per_step + i);
       const ForwardContext context = {
           .is_training = true,
           .dropout_seed = static_cast<uint64_t>(seed_) * 0x9E3779B97F4A7C15ULL + index,
           .bf16_dots = options_.model.bf16_dots};
-      const at::Tensor costs = model_.network().forward(batch, context);
+      const at::Tensor costs = segments_
+                                   ? segments_->costs(segmented_sample(loaded), context, step_)
+                                   : model_.network().forward(batch, context);
       const at::Tensor loss =
           ranking_loss(costs, batch.runtimes, batch.uncertainties, options_.loss) /
           static_cast<double>(options_.graphs_per_step);
@@ -107,15 +115,69 @@ class Run {
       if (loss.requires_grad()) loss.backward();
     }
     const double rate = train::learning_rate_at(options_.schedule, step_, options_.steps);
-    const train::AdamW::Report report = optimizer_.step(rate);
+    const bool finetunes = segments_ && segments_->is_finetuning(step_);
+    const train::AdamW::Report report = optimizer_.step(rate, finetunes ? "head" : "");
     if (!report.is_finite) fail("a gradient", ids);
     if (average_) average_->update();
     ++step_;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    log.add(step_, std::vector<Scalar>{{"loss", loss_},
-                                       {"learning_rate", rate},
-                                       {"gradient_norm", report.gradient_norms.at("all")},
-                                       {"seconds", seconds.count()}});
+    std::vector<Scalar> line = {{"loss", loss_},
+                                {"learning_rate", rate},
+                                {"gradient_norm", report.gradient_norms.at("all")}};
+    if (segments_) segments_->report(line);
+    line.push_back({"seconds", seconds.count()});
+    log.add(step_, line);
+  }
+
+  /// Refers to `loaded`.
+  SegmentedSample segmented_sample(const LoadedSample& loaded) const {
+    const TrainingGraph& graph = train_[loaded.sample.graph];
+    return {.graph = static_cast<int64_t>(loaded.sample.graph),
+            .configs = loaded.sample.picks,
+            .prepared = graph.prepared.get(),
+            .plan = &loaded.plan,
+            .whole = loaded.batch,
+            .batch_of = [this, &loaded, &graph](int64_t segment) {
+              const std::vector<int64_t>& sampled = loaded.plan.sampled;
+              const auto found = std::find(sampled.begin(), sampled.end(), segment);
+              if (found == sampled.end() || loaded.sampled.empty()) {
+                return segment_batch(graph, loaded.sample.picks, segment, model_.normalization());
+              }
+              return loaded.sampled[static_cast<size_t>(found - sampled.begin())];
+            }};
+  }
+
+  void begin_segments() {
+    std::vector<PreparedGraphPtr> graphs;
+    std::vector<int64_t> configs;
+    for (const TrainingGraph& graph : train_) {
+      graphs.push_back(graph.prepared);
+      configs.push_back(static_cast<int64_t>(graph.source.labels->rows.size()));
+    }
+    segments_.emplace(model_.network(), options_.segments, options_.steps, graphs, configs,
+                      at::kFloat, folder_ / "history.bin");
+  }
+
+  /// All of it, in one pass without gradients.
+  void fill_history() {
+    LoadedSample loaded;
+    for (size_t g = 0; g < train_.size(); ++g) {
+      const auto count = static_cast<int64_t>(train_[g].source.labels->rows.size());
+      loaded.sample.graph = g;
+      for (int64_t first = 0; first < count; first += options_.configs) {
+        loaded.sample.picks.resize(static_cast<size_t>(std::min(count - first, options_.configs)));
+        std::iota(loaded.sample.picks.begin(), loaded.sample.picks.end(), first);
+        segments_->fill(segmented_sample(loaded), {.bf16_dots = options_.model.bf16_dots});
+      }
+    }
+  }
+
+  /// From here on the encoder stays as it is, and where there is an average, as that is.
+  void begin_finetuning() {
+    segments_->begin_finetuning();
+    if (!average_) return;
+    average_->swap();
+    average_.emplace(parameters_, options_.average_decay);
   }
 
   [[noreturn]] void fail(const std::string& what, const std::string& graphs) const {
@@ -163,6 +225,7 @@ class Run {
     if (average_) {
       for (const tensor::NamedTensor& each : average_->state()) state.push_back(each);
     }
+    if (segments_) segments_->add_state(state);
     state.emplace_back("training.progress", at::tensor({static_cast<double>(step_), best_,
                                                         static_cast<double>(best_step_), loss_},
                                                        at::kDouble));
@@ -184,6 +247,7 @@ class Run {
     try {
       optimizer_.load_state(file);
       if (average_) average_->load_state(file);
+      if (segments_) segments_->load_state(file);
     } catch (const std::invalid_argument& e) {
       throw FormatError(path.string(), "", e.what());
     }
@@ -203,6 +267,7 @@ class Run {
   train::FlatParameters parameters_;
   train::AdamW optimizer_;
   std::optional<train::ParameterAverage> average_;
+  std::optional<SegmentTraining> segments_;
   int64_t step_ = 0, best_step_ = 0;
   double best_ = 0, loss_ = 0;
 };
@@ -246,6 +311,7 @@ void TrainOptions::validate() const {
   check(average_decay >= 0 && average_decay < 1, "average_decay");
   check(data.position_steps >= 0, "data.position_steps");
   check(data.link_hops >= 0, "data.link_hops");
+  segments.validate();
   model.validate();
   loss.validate();
   optimizer.validate();

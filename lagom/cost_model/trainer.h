@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "lagom/cost_model/losses.h"
+#include "lagom/cost_model/segments.h"
+#include "lagom/cost_model/train_task.h"
 #include "lagom/cost_model/trained_model.h"
 #include "lagom/cost_model/training_set.h"
 #include "lagom/train/adamw.h"
@@ -29,6 +31,7 @@ bool higher_is_better(Metric);
 double metric_of(const rank::GraphMetrics& metrics, Metric metric);
 
 struct TrainOptions {
+  TrainTask task = TrainTask::kRanking;
   std::vector<std::string> train;  ///< Files (.graph, .npz) or folders with such below.
   std::vector<std::string> valid;  ///< Empty: the last step's parameters are the result.
   std::vector<int64_t> seeds = {1};
@@ -44,6 +47,7 @@ struct TrainOptions {
   double average_decay =
       0;  ///< Of an average of the parameters that is evaluated and kept; 0: none.
   DataOptions data;
+  SegmentOptions segments;
   ModelOptions model;
   LossOptions loss;
   train::AdamWOptions optimizer = {.beta2 = 0.999};
@@ -55,6 +59,7 @@ struct TrainOptions {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
+    visit("task", self.task);
     visit("train", self.train);
     visit("valid", self.valid);
     visit("seeds", self.seeds);
@@ -69,6 +74,7 @@ struct TrainOptions {
     visit("weight_decay", self.weight_decay);
     visit("average_decay", self.average_decay);
     visit("data", self.data);
+    visit("segments", self.segments);
     visit("model", self.model);
     visit("loss", self.loss);
     visit("optimizer", self.optimizer);
@@ -96,6 +102,8 @@ using StopCheck = std::function<bool()>;
 /// - log.jsonl (and TensorBoard events): a line per step and per validation;
 /// - last.safetensors: the model with what resuming needs, written at every validation and at a
 ///   stop; best.safetensors: the model of the best validation.
+/// Where graphs are cut, lines of steps also say what was met in the history (StaleReport), and
+/// last.safetensors has the history; history.bin is the file of a mapped one.
 /// A run that is stopped and resumed takes the very steps of one that was not, bit for bit, on as
 /// many threads.
 ///

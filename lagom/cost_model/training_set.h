@@ -11,6 +11,7 @@
 
 #include "lagom/cost_model/batch.h"
 #include "lagom/cost_model/graph_data.h"
+#include "lagom/cost_model/segments.h"
 
 namespace lagom::cost_model {
 
@@ -26,10 +27,16 @@ struct TrainingGraph {
 /// than the normalisation, without labels, or with nothing that a configuration could change.
 std::vector<TrainingGraph> prepare_graphs(const std::vector<LabeledGraph>& graphs,
                                           const Normalization& normalization,
-                                          const DataOptions& options);
+                                          const DataOptions& options,
+                                          const SegmentOptions& segments = {});
 
 /// Some of the rows that `source.labels` names, with their labels. picks: places in `labels.rows`.
+/// Of a graph that is cut without nodes.
 Batch labeled_batch(const TrainingGraph& graph, std::span<const int64_t> picks,
+                    const Normalization& normalization);
+
+/// One segment of a graph that is cut.
+Batch segment_batch(const TrainingGraph& graph, std::span<const int64_t> picks, int64_t segment,
                     const Normalization& normalization);
 
 struct SamplingOptions {
@@ -49,18 +56,26 @@ struct Sample {
 Sample sample_at(const std::vector<TrainingGraph>& graphs, const SamplingOptions& options,
                  int64_t index);
 
+struct LoadedSample {
+  Sample sample;
+  Batch batch;  ///< labeled_batch
+  // Of a graph that is cut:
+  SegmentPlan plan;
+  std::vector<Batch> sampled;  ///< Of each of plan.sampled.
+};
+
 /// Makes the batches of a run ahead of it, on a thread of its own.
 class BatchLoader {
  public:
   /// The first batch is that of sample `first_index`. What it is given must outlive it.
   BatchLoader(const std::vector<TrainingGraph>& graphs, const Normalization& normalization,
-              const SamplingOptions& options, int64_t first_index);
+              const SamplingOptions& options, const SegmentOptions& segments, int64_t first_index);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
   /// The next one, in order. Rethrows what the thread met.
-  Batch next();
+  LoadedSample next();
 
  private:
   void run(int64_t index);
@@ -68,9 +83,10 @@ class BatchLoader {
   const std::vector<TrainingGraph>& graphs_;
   const Normalization& normalization_;
   SamplingOptions options_;
+  SegmentOptions segments_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Batch> ready_;
+  std::deque<LoadedSample> ready_;
   std::exception_ptr failure_;
   bool is_stopping_ = false;
   std::thread thread_;

@@ -93,19 +93,34 @@ void GraphCache::check_rows(std::span<const int64_t> rows) const {
 }
 
 void GraphCache::read_layout_codes(std::span<const int64_t> rows, std::span<uint32_t> out) const {
+  read_codes(rows, std::nullopt, out);
+}
+
+void GraphCache::read_codes(std::span<const int64_t> rows,
+                            std::optional<std::span<const int64_t>> places,
+                            std::span<uint32_t> out) const {
   check_rows(rows);
   const auto width = static_cast<size_t>(num_config_nodes());
-  if (out.size() != rows.size() * width) {
+  if (places) {
+    for (const int64_t place : *places) {
+      if (place >= 0 && place < num_config_nodes()) continue;
+      throw std::invalid_argument(path() + ": there is no configurable node " +
+                                  std::to_string(place));
+    }
+  }
+  const size_t count = places ? places->size() : width;
+  if (out.size() != rows.size() * count) {
     throw std::invalid_argument("GraphCache: expected an array for " +
-                                std::to_string(rows.size() * width) + " codes");
+                                std::to_string(rows.size() * count) + " codes");
   }
   uint32_t largest = 0;
   const auto copy = [&](const auto codes) {
     for (size_t r = 0; r < rows.size(); ++r) {
       const auto* const row = codes.data() + static_cast<size_t>(rows[r]) * width;
-      for (size_t n = 0; n < width; ++n) {
-        out[r * width + n] = row[n];
-        largest = std::max<uint32_t>(largest, row[n]);
+      for (size_t n = 0; n < count; ++n) {
+        const auto code = row[places ? static_cast<size_t>((*places)[n]) : n];
+        out[r * count + n] = code;
+        largest = std::max<uint32_t>(largest, code);
       }
     }
   };
@@ -115,13 +130,16 @@ void GraphCache::read_layout_codes(std::span<const int64_t> rows, std::span<uint
   }
 }
 
-void GraphCache::read_layouts(std::span<const int64_t> rows, std::span<int8_t> out) const {
-  std::vector<uint32_t> codes(rows.size() * static_cast<size_t>(num_config_nodes()));
+void GraphCache::read_layouts(std::span<const int64_t> rows,
+                              std::optional<std::span<const int64_t>> places,
+                              std::span<int8_t> out) const {
+  const size_t nodes = places ? places->size() : static_cast<size_t>(num_config_nodes());
+  std::vector<uint32_t> codes(rows.size() * nodes);
   if (out.size() != codes.size() * kLayoutConfigFeatures) {
     throw std::invalid_argument("GraphCache: expected an array for " +
                                 std::to_string(codes.size()) + " layouts");
   }
-  read_layout_codes(rows, codes);
+  read_codes(rows, places, codes);
   for (size_t i = 0; i < codes.size(); ++i) {
     std::copy_n(layouts_.data() + size_t{codes[i]} * kLayoutConfigFeatures, kLayoutConfigFeatures,
                 out.data() + i * kLayoutConfigFeatures);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,7 +61,13 @@ class GraphCache {
   /// and for an `out` of another size, FormatError for damaged codes.
   void read_layout_codes(std::span<const int64_t> rows, std::span<uint32_t> out) const;
   /// The same as layouts: out [rows, nc, 18].
-  void read_layouts(std::span<const int64_t> rows, std::span<int8_t> out) const;
+  void read_layouts(std::span<const int64_t> rows, std::span<int8_t> out) const {
+    read_layouts(rows, std::nullopt, out);
+  }
+  /// Of some configurable nodes only, by their places in `node_config_ids`: out [rows, places, 18].
+  /// Throws std::invalid_argument for a place that is not there.
+  void read_layouts(std::span<const int64_t> rows, std::optional<std::span<const int64_t>> places,
+                    std::span<int8_t> out) const;
 
   /// Throws FormatError for a graph of another feature version than `version` (a model's, say).
   void require_feature_version(int version) const;
@@ -73,6 +80,8 @@ class GraphCache {
 
  private:
   void check_rows(std::span<const int64_t> rows) const;
+  void read_codes(std::span<const int64_t> rows, std::optional<std::span<const int64_t>> places,
+                  std::span<uint32_t> out) const;
   void read_measurements();
 
   formats::ArrayFile file_;

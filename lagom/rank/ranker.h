@@ -16,6 +16,7 @@ struct ConfiguredGraph {
   std::span<const uint8_t> node_opcode;  ///< [n]
   std::span<const float> node_feat;      ///< [n, columns of the feature version]
   std::span<const int64_t> edge_index;   ///< [m, 2]: {user, operand}
+  std::span<const int64_t> node_splits;  ///< First nodes of computations.
 
   int64_t num_configs = 0;
   std::span<const float> config_feat;            ///< [c, 24]: tiles.

@@ -45,10 +45,14 @@ AdamW::AdamW(FlatParameters& parameters, AdamWOptions options)
   }
 }
 
-AdamW::Report AdamW::step(double learning_rate) {
+AdamW::Report AdamW::step(double learning_rate, std::string_view only_group) {
   const at::NoGradGuard no_gradients;
+  const auto is_left_out = [&](const FlatParameters::Group& group) {
+    return !only_group.empty() && group.options.name != only_group;
+  };
   Report report;
   for (const FlatParameters::Group& group : parameters_.groups()) {
+    if (is_left_out(group)) continue;
     report.gradient_norms[group.options.clip_set] += sum_of_squares(group.gradients);
   }
   for (auto& [name, norm] : report.gradient_norms) {
@@ -58,7 +62,7 @@ AdamW::Report AdamW::step(double learning_rate) {
   if (!report.is_finite) return report;
   for (size_t i = 0; i < moments_.size(); ++i) {
     const FlatParameters::Group& group = parameters_.groups()[i];
-    if (group.values.numel() == 0) continue;
+    if (group.values.numel() == 0 || is_left_out(group)) continue;
     Moments& moments = moments_[i];
     moments.step += 1;
     std::optional<at::Tensor> divisor;  // of the gradients

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lagom/tensor/safetensors.h"
@@ -41,8 +42,8 @@ class AdamW {
     bool is_finite = true;  ///< False: a gradient was NaN or infinite, and nothing was changed.
   };
 
-  /// One update with the gradients as they are.
-  Report step(double learning_rate);
+  /// One update with the gradients as they are, of all groups or of one by its name.
+  Report step(double learning_rate, std::string_view only_group = {});
 
   /// Moments and step counts under names that begin with "optimizer.", for a checkpoint. They
   /// share memory with the optimizer.

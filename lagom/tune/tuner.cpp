@@ -223,7 +223,7 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
   const bool by_kernels =
       options.strategy == Strategy::kGreedy || options.strategy == Strategy::kGenetic;
   // A search is to beat the conditions, and has their result where time is short.
-  if (options.strategy != Strategy::kRandom) try_conditions(session);
+  if (options.strategy == Strategy::kConditions || by_kernels) try_conditions(session);
   if (by_kernels) {
     search_kernels(session);
     compose_winners(session);
@@ -232,6 +232,8 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
     time_other_kernels(session);
   }
   if (options.strategy == Strategy::kModel) {
+    form_beliefs(session);
+    try_likely_forms(session);
     search_likely_kernels(session);
     compose_winners(session);
     explore_guided(session);

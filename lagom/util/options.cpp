@@ -297,6 +297,23 @@ std::string OptionsWriter::text() const {
   return impl_->text();
 }
 
+std::string peek_option(const std::filesystem::path& path, std::span<const std::string> overrides,
+                        std::string_view key) {
+  std::string found;
+  const auto look = [&](std::string_view text, const std::string& origin) {
+    try {
+      found = toml::parse(text)[key].value_or(found);
+    } catch (const toml::parse_error& error) {
+      throw FormatError(origin, place(error.source()), std::string(error.description()));
+    }
+  };
+  look(detail::read_config_text(path), path.string());
+  for (const std::string& text : overrides) {
+    look(detail::override_to_toml(text), "--set " + text);
+  }
+  return found;
+}
+
 namespace detail {
 
 std::string read_config_text(const std::filesystem::path& path) {

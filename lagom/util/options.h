@@ -145,6 +145,11 @@ template <typename Options>
 void read_options(const std::filesystem::path& path, std::span<const std::string> overrides,
                   Options& options);
 
+/// The string that a config file, or an override of it, gives a key outside tables; empty where
+/// none does. Decides which options a file is for before they are read. Throws as read_options.
+std::string peek_option(const std::filesystem::path& path, std::span<const std::string> overrides,
+                        std::string_view key);
+
 /// The options as TOML; reading it back gives equal options.
 template <typename Options>
 std::string options_to_toml(const Options& options) {

@@ -1,11 +1,13 @@
 #include "lagom/cost_model/trainer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
+#include "lagom/cost_model/class_trainer.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
 #include "lagom/util/options.h"
@@ -78,6 +80,101 @@ TEST_F(TrainerTest, AStoppedAndResumedRunIsTheRunThatWasNot) {
   const tensor::TensorFile a = tensor::load_tensors(folder_ / "whole/last.safetensors");
   const tensor::TensorFile b = tensor::load_tensors(folder_ / "parts/last.safetensors");
   for (const auto& [name, value] : a.tensors) EXPECT_TRUE(at::equal(value, b.find(name))) << name;
+}
+
+/// With a history too small for all, so that entries are replaced, and with finetuning.
+TEST_F(TrainerTest, AResumedRunWithSegmentsHasTheHistoryOfOneThatWasNotStopped) {
+  options_.segments = {.method = SegmentMethod::kMetis, .max_nodes = 5, .finetune_share = 0.25};
+  options_.data.reduction.kind = ReductionKind::kNone;
+  int number = 0;
+  for (const HistoryOptions& history :
+       {HistoryOptions{.max_bytes = 60 * (48 * 4 + 48)},
+        HistoryOptions{.storage = HistoryStorage::kDense, .is_mapped = true}}) {
+    options_.segments.history = history;
+    const std::string whole = "whole" + std::to_string(number);
+    run(whole);
+    for (const int stop : {6, 10, 11}) {  // before, at and in finetuning
+      const std::string parts = "parts" + std::to_string(number++);
+      int asked = 0;
+      EXPECT_TRUE(run(parts, false, [&] { return ++asked == stop; }).was_stopped);
+      run(parts, true);
+      EXPECT_EQ(log(parts), log(whole));
+      const tensor::TensorFile a = tensor::load_tensors(folder_ / (whole + "/last.safetensors"));
+      const tensor::TensorFile b = tensor::load_tensors(folder_ / (parts + "/last.safetensors"));
+      EXPECT_GT(a.find("history.keys").numel(), 0);
+      for (const auto& [name, value] : a.tensors)
+        EXPECT_TRUE(at::equal(value, b.find(name))) << name;
+    }
+  }
+  EXPECT_THAT(log("whole0"), HasSubstr("stale_age_max"));
+}
+
+/// Of a network that does not change, every entry is its own graph's embedding.
+TEST_F(TrainerTest, AStepOfSeveralGraphsStoresEachOnesOwnRows) {
+  options_.segments = {.method = SegmentMethod::kContiguous, .max_nodes = 5, .keep_probability = 1};
+  options_.graphs_per_step = 3;
+  options_.average_decay = 0;
+  options_.model.dropout = 0;
+  options_.schedule.learning_rate = 1e-30;
+  run("a");
+  const TrainedModel model = TrainedModel::load(folder_ / "a/best.safetensors");
+  const tensor::TensorFile file = tensor::load_tensors(folder_ / "a/last.safetensors");
+  const at::Tensor keys = file.find("history.keys"), values = file.find("history.values");
+  ASSERT_GT(keys.numel(), 100);
+  int64_t first = 0;
+  for (const LabeledGraph& graph : graphs_) {
+    const PreparedGraphPtr cut = model.prepare(*graph.data);
+    const auto segments = static_cast<int64_t>(cut->segments.size());
+    std::vector<int64_t> all(40);
+    std::iota(all.begin(), all.end(), 0);
+    std::vector<at::Tensor> fresh;
+    for (int64_t s = 0; s < segments; ++s) {
+      const at::NoGradGuard no_gradients;
+      fresh.push_back(model.network().embed(
+          segment_batch(*cut, *graph.data, all, s, model.normalization()), {}));
+    }
+    for (int64_t i = 0; i < keys.numel(); ++i) {
+      const int64_t key = keys[i].item<int64_t>() - first;
+      if (key < 0 || key >= 40 * segments) continue;
+      const at::Tensor expected = fresh[static_cast<size_t>(key % segments)][key / segments];
+      ASSERT_TRUE(at::allclose(values[i], expected, 1e-4, 1e-5)) << key;
+    }
+    first += 40 * segments;
+  }
+}
+
+TEST_F(TrainerTest, SegmentsRankAnOverfitGraphRight) {
+  graphs_.resize(1);
+  options_.segments = {.method = SegmentMethod::kMetis, .max_nodes = 4};
+  options_.steps = 200;
+  options_.eval_every = 100;
+  options_.configs = 40;
+  options_.average_decay = 0;
+  options_.model.dropout = 0;
+  options_.schedule.learning_rate = 1e-2;
+  EXPECT_GT(run("overfit").best_metric, 0.95);
+  TrainedModel model = TrainedModel::load(folder_ / "overfit/best.safetensors");
+  EXPECT_EQ(model.segment_options().max_nodes, 4);
+  const std::vector<double> costs = model.costs(*graphs_[0].data, {});
+  const std::vector<double> chunked = model.costs(*graphs_[0].data, {.max_bytes = 1});
+  for (size_t i = 0; i < costs.size(); ++i) EXPECT_NEAR(costs[i], chunked[i], 1e-4);
+  model.ask_whole_graphs();
+  EXPECT_NE(model.costs(*graphs_[0].data, {}), costs);
+}
+
+TEST_F(TrainerTest, AHistoryNeedsANetworkThatDoesNotCompare) {
+  options_.segments = {.method = SegmentMethod::kContiguous, .max_nodes = 5};
+  options_.model.cross_config = true;
+  EXPECT_THAT([&] { run("a"); }, ThrowsMessage<std::invalid_argument>(HasSubstr("cross_config")));
+  options_.segments.others = OtherSegments::kFresh;
+  EXPECT_EQ(run("b").steps, 12);
+}
+
+TEST_F(TrainerTest, AHistoryPastItsBoundIsRefused) {
+  options_.segments = {.method = SegmentMethod::kContiguous, .max_nodes = 5};
+  options_.segments.history = {.storage = HistoryStorage::kDense, .max_bytes = 1000};
+  EXPECT_THAT([&] { run("a"); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("the bound is 1000 bytes")));
 }
 
 TEST_F(TrainerTest, AnOverfitGraphIsRankedRight) {
@@ -216,6 +313,17 @@ TEST(TrainOptionsTest, EveryConfigurationFileIsRead) {
     ++count;
   }
   EXPECT_GE(count, 9);
+  for (const auto& file : fs::directory_iterator(folder.parent_path() / "gst")) {
+    if (peek_option(file.path(), {}, "task") == "classification") {
+      ClassTrainOptions options;
+      read_options(file.path(), {}, options);
+      EXPECT_NO_THROW(options.validate()) << file.path();
+    } else {
+      TrainOptions options;
+      read_options(file.path(), {}, options);
+      EXPECT_NO_THROW(options.validate()) << file.path();
+    }
+  }
   TrainOptions options;
   EXPECT_THROW(options_from_toml("stepps = 3", "x", options), FormatError);
   options.steps = 0;
