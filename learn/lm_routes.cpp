@@ -38,6 +38,7 @@ ordered_json json_of(const std::vector<lm::TokenGroup>& groups) {
 
 ordered_json json_of(const lm::LayerRoutes& layer) {
   ordered_json row = {{"layer", layer.layer},
+                      {"experts", layer.experts},
                       {"rate", layer.rate},
                       {"weights",
                        {{"low", layer.weights.low},
@@ -102,7 +103,8 @@ int routes(const RoutesArguments& args) {
       lm::record_routes(*loaded.model.model, text, *loaded.data.tokenizer, options);
   const lm::RouteAnalysis analysis = lm::analyze_routes(table, *loaded.data.tokenizer);
   std::vector<lm::RouteControl> controls;
-  if (options.routing == lm::Routing::kTopK && table.num_windows() > 1) {
+  if (options.routing == lm::Routing::kTopK && table.num_windows() > 1 &&
+      loaded.model.model->options().num_routed() > 0) {
     controls =
         lm::route_controls(*loaded.model.model, text, *loaded.data.tokenizer, options, table);
   }

@@ -92,6 +92,29 @@ double decode_flops(const LmOptions& o, int64_t position, double rate) {
   return total;
 }
 
+int64_t count_parameters(const LmOptions& o) {
+  const int64_t d = o.d_model, p = o.predictor_hidden();
+  const int64_t norm = o.norm == Norm::kLayer ? 2 * d : d;
+  const auto linear = [&](int64_t out, int64_t in) { return out * in + (o.bias ? out : 0); };
+  const auto predictor = [&](int64_t outputs) { return p * d + p + outputs * p + outputs; };
+  const int64_t gates = o.activation == Activation::kSwiglu ? 2 : 1;
+  int64_t total = norm + o.vocab_size * d * (o.tied_head ? 1 : 2);
+  if (o.positions == Positions::kLearned) total += o.seq_len * d;
+  for (int64_t layer = 0; layer < o.num_layers; ++layer) {
+    total += 2 * norm + linear(d + 2 * o.d_kv(), d) + linear(d, d);
+    if (o.has_experts(layer)) {
+      total += o.expert_choices() * d + o.experts.count * (gates + 1) * d * o.expert_hidden();
+      if (o.has_expert_predictor()) total += predictor(o.experts.count);
+    } else {
+      total += linear(gates * o.mlp_hidden(), d) + linear(d, o.mlp_hidden());
+    }
+    if (!o.is_routed(layer)) continue;
+    total += d;
+    if (o.routing.predictor) total += predictor(1);
+  }
+  return total;
+}
+
 int64_t kv_bytes(const LmOptions& o, int64_t length, int64_t routed, int64_t bytes_per_value) {
   const int64_t tokens = (o.num_layers - o.num_routed()) * length + o.num_routed() * routed;
   return 2 * tokens * o.d_kv() * bytes_per_value;

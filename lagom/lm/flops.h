@@ -49,6 +49,9 @@ FlopTable count_flops(const LmOptions& options, int64_t length,
 /// tokens so far and of this one entered each routed block: an expectation, hence no whole number.
 double decode_flops(const LmOptions& options, int64_t position, double rate);
 
+/// Numbers in a model's parameters: what Model::num_parameters counts, without making it.
+int64_t count_parameters(const LmOptions& options);
+
 /// Bytes of keys and values after `length` tokens of which `routed` entered each routed block.
 int64_t kv_bytes(const LmOptions& options, int64_t length, int64_t routed,
                  int64_t bytes_per_value = 4);

@@ -62,14 +62,17 @@ class Planner {
   explicit Planner(const IsoflopPlan& plan) : plan_(plan) {
     check();
     read_options(plan.config, plan.set, base_);
-    for (const auto& [name, family] : plan.families) {
-      for (const std::string& size :
-           family.match.empty() ? sizes_of(family) : std::vector<std::string>()) {
-        sizes_[name].push_back(parse_size(size));
+    for (const double budget : plan.budgets) {
+      for (const auto& [name, family] : plan.families) {
+        if (!family.match.empty()) continue;
+        auto& sizes = sizes_[{budget, name}];
+        for (const std::string& size : sizes_of(family)) sizes.push_back(parse_size(size));
+        if (sizes.empty()) sizes = planned_sizes(name, family, budget);
       }
-    }
-    for (const auto& [name, family] : plan.families) {
-      if (!family.match.empty()) sizes_[name] = matching_sizes(name, family);
+      for (const auto& [name, family] : plan.families) {
+        if (family.match.empty()) continue;
+        sizes_[{budget, name}] = matching_sizes(name, family, sizes_.at({budget, family.match}));
+      }
     }
   }
 
@@ -77,9 +80,9 @@ class Planner {
     std::vector<IsoflopRun> all;
     if (plan_.learning_rates.size() > 1) {
       for (const auto& [name, family] : plan_.families) {
-        const auto& sizes = sizes_.at(name);
+        const double budget = *std::min_element(plan_.budgets.begin(), plan_.budgets.end());
+        const auto& sizes = sizes_.at({budget, name});
         for (const double rate : plan_.learning_rates) {
-          const double budget = *std::min_element(plan_.budgets.begin(), plan_.budgets.end());
           IsoflopRun run =
               make(name, family, sizes[sizes.size() / 2], budget, seeds_of(family).front());
           run.tries_rate = true;
@@ -93,7 +96,7 @@ class Planner {
     const size_t tried = all.size();
     for (const double budget : plan_.budgets) {
       for (const auto& [name, family] : plan_.families) {
-        for (const Size& size : sizes_.at(name)) {
+        for (const Size& size : sizes_.at({budget, name})) {
           for (const int64_t seed : seeds_of(family)) {
             all.push_back(make(name, family, size, budget, seed));
           }
@@ -118,6 +121,10 @@ class Planner {
     }
     require(plan_.head_dim > 0, "head_dim must be above 0");
     require(plan_.min_steps > 0, "min_steps must be above 0");
+    require(plan_.num_sizes >= 3, "num_sizes must be 3 at least: a parabola needs them");
+    require(plan_.tokens_per_parameter.size() == 2 && plan_.tokens_per_parameter[0] > 0 &&
+                plan_.tokens_per_parameter[0] < plan_.tokens_per_parameter[1],
+            "tokens_per_parameter is a lower and an upper number");
     for (const double rate : plan_.learning_rates) {
       require(rate > 0, "learning_rates must be above 0");
     }
@@ -131,7 +138,6 @@ class Planner {
       require(!seeds_of(family).empty(), "family " + name + " has no seeds");
       refuse_repeats(seeds_of(family), "seed", [](int64_t s) { return std::to_string(s); });
       if (family.match.empty()) {
-        require(!sizes_of(family).empty(), "family " + name + " has no sizes");
         refuse_repeats(sizes_of(family), "size", as_is);
       } else {
         require(family.sizes.empty(), "family " + name + " has both sizes and match");
@@ -183,9 +189,53 @@ class Planner {
     return count_flops(options.model, options.model.seq_len).forward_per_token();
   }
 
-  std::vector<Size> matching_sizes(const std::string& name, const IsoflopFamily& family) const {
+  /// Sizes of a ladder whose width is 8 to 32 times the blocks, spread over those that fit.
+  std::vector<Size> planned_sizes(const std::string& name, const IsoflopFamily& family,
+                                  double budget) const {
+    std::vector<std::pair<int64_t, Size>> fitting;  // by parameters
+    for (const int64_t width : {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048}) {
+      if (width % plan_.head_dim != 0) continue;
+      for (const int64_t blocks : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
+        if (width < 8 * blocks || width > 32 * blocks) continue;
+        const Size size = {width, blocks};
+        const LmOptions model = options_of(name, family, size).model;
+        const int64_t parameters = count_parameters(model);
+        const double tokens = budget / count_flops(model, model.seq_len).training_per_token();
+        const double ratio = tokens / static_cast<double>(parameters);
+        if (ratio >= plan_.tokens_per_parameter[0] && ratio <= plan_.tokens_per_parameter[1]) {
+          fitting.emplace_back(parameters, size);
+        }
+      }
+    }
+    require(fitting.size() >= 3,
+            "for " + name + " at " + budget_name(budget) + " only " +
+                std::to_string(fitting.size()) +
+                " sizes get a number of tokens within tokens_per_parameter; name sizes");
+    const auto by_parameters = [](const auto& a, const auto& b) { return a.first < b.first; };
+    std::sort(fitting.begin(), fitting.end(), by_parameters);
+    const double low = std::log(static_cast<double>(fitting.front().first));
+    const double high = std::log(static_cast<double>(fitting.back().first));
     std::vector<Size> sizes;
-    for (const Size& target : sizes_.at(family.match)) {
+    for (int64_t i = 0; i < plan_.num_sizes; ++i) {
+      const double wanted =
+          std::lerp(low, high, static_cast<double>(i) / static_cast<double>(plan_.num_sizes - 1));
+      const auto gap = [&](const auto& entry) {
+        return std::abs(std::log(static_cast<double>(entry.first)) - wanted);
+      };
+      const auto nearest =
+          std::min_element(fitting.begin(), fitting.end(),
+                           [&](const auto& a, const auto& b) { return gap(a) < gap(b); });
+      if (sizes.empty() || sizes.back().name() != nearest->second.name()) {
+        sizes.push_back(nearest->second);
+      }
+    }
+    return sizes;
+  }
+
+  std::vector<Size> matching_sizes(const std::string& name, const IsoflopFamily& family,
+                                   const std::vector<Size>& targets) const {
+    std::vector<Size> sizes;
+    for (const Size& target : targets) {
       const double wanted =
           forward_per_token(options_of(family.match, *find(family.match), target));
       std::optional<Size> best;
@@ -222,26 +272,15 @@ class Planner {
                 run.size + ": it pays for " + format_number("%.1f", steps) +
                 " steps, min_steps is " + std::to_string(plan_.min_steps));
     run.options.steps = std::llround(steps);
-    run.parameters = parameters_of(run.options.model);
+    run.parameters = count_parameters(run.options.model);
     run.forward_flops_per_token = table.forward_per_token();
     run.training_flops = step * static_cast<double>(run.options.steps);
     return run;
   }
 
-  /// Counting makes a model, so each is counted once.
-  int64_t parameters_of(const LmOptions& options) const {
-    const std::string key = options_to_toml(options);
-    auto found = parameters_.find(key);
-    if (found == parameters_.end()) {
-      found = parameters_.emplace(key, Model(options, std::nullopt).num_parameters()).first;
-    }
-    return found->second;
-  }
-
   const IsoflopPlan& plan_;
   LmTrainOptions base_;
-  std::map<std::string, std::vector<Size>> sizes_;
-  mutable std::map<std::string, int64_t> parameters_;
+  std::map<std::pair<double, std::string>, std::vector<Size>> sizes_;
 };
 
 }  // namespace

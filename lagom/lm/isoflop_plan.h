@@ -16,7 +16,7 @@ namespace lagom::lm {
 struct IsoflopFamily {
   /// KEY=VALUE over the plan's training config, as "model.routing.capacity=0.25".
   std::vector<std::string> set;
-  /// Models as WIDTHxBLOCKS, "64x4"; empty: the plan's.
+  /// Models as WIDTHxBLOCKS, "64x4"; empty: the plan's; none there: planned for each budget.
   std::vector<std::string> sizes;
   /// Another family's name: for each of its sizes the model of this family and that width whose
   /// number of blocks comes nearest in FLOPs per forward pass. Excludes `sizes`.
@@ -37,6 +37,10 @@ struct IsoflopPlan {
   std::vector<std::string> set;  ///< KEY=VALUE over it.
   std::vector<double> budgets;   ///< Training FLOPs of a run.
   std::vector<std::string> sizes;
+  /// Planned sizes: this many for each budget, spread over the sizes that get a number of training
+  /// tokens per parameter within these two.
+  int64_t num_sizes = 5;
+  std::vector<double> tokens_per_parameter = {10, 300};
   std::vector<int64_t> seeds = {1, 2, 3};
   int64_t head_dim = 32;   ///< num_heads is the width divided by it.
   int64_t min_steps = 50;  ///< A budget that pays for fewer is too small for a model.
@@ -52,6 +56,8 @@ struct IsoflopPlan {
     visit("set", self.set);
     visit("budgets", self.budgets);
     visit("sizes", self.sizes);
+    visit("num_sizes", self.num_sizes);
+    visit("tokens_per_parameter", self.tokens_per_parameter);
     visit("seeds", self.seeds);
     visit("head_dim", self.head_dim);
     visit("min_steps", self.min_steps);

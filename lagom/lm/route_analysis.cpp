@@ -109,7 +109,7 @@ void add_thresholds(const RouteTable& table, const RouteTable::Layer& layer, Lay
 LayerRoutes layer_routes(const RouteTable& table, const RouteTable::Layer& layer,
                          const std::vector<TokenClass>& classes,
                          const std::vector<int64_t>& windows) {
-  LayerRoutes routes{.layer = layer.layer};
+  LayerRoutes routes{.layer = layer.layer, .experts = layer.experts};
   std::array<int64_t, kTenths> position_count{}, position_chosen{};
   std::array<int64_t, kNumTokenClasses> class_count{}, class_chosen{};
   int64_t entered = 0;
@@ -275,8 +275,16 @@ TokenClass token_class(std::string_view bytes, char previous) {
 
 RouteTable record_routes(const Model& model, const TokenRange& range,
                          const text::Tokenizer& tokenizer, const EvaluationOptions& options) {
-  if (model.options().num_routed() == 0) {
-    throw std::invalid_argument("the model has no routed blocks: there are no routes to look at");
+  const LmOptions& o = model.options();
+  const auto routed = static_cast<size_t>(o.num_routed());
+  std::vector<int64_t> expert_layers;
+  for (int64_t layer = 0; layer < o.num_layers; ++layer) {
+    // In a routed block all tokens that entered meet the experts.
+    if (o.has_experts(layer) && !o.is_routed(layer)) expert_layers.push_back(layer);
+  }
+  if (routed + expert_layers.size() == 0) {
+    throw std::invalid_argument(
+        "the model has neither routed blocks nor experts: there are no routes to look at");
   }
   const at::NoGradGuard no_grad;
   RouteTable table;
@@ -285,7 +293,7 @@ RouteTable record_routes(const Model& model, const TokenRange& range,
     table.length = batch.tokens.size(1);
     append<int64_t>(table.tokens, batch.tokens);
     append_entropy_and_loss(model, pass.hidden.flatten(0, 1), batch.targets.flatten(), table);
-    table.layers.resize(pass.routed.size());
+    table.layers.resize(routed + expert_layers.size());
     for (size_t i = 0; i < pass.routed.size(); ++i) {
       const RoutedLayer& from = pass.routed[i];
       RouteTable::Layer& to = table.layers[i];
@@ -293,6 +301,20 @@ RouteTable record_routes(const Model& model, const TokenRange& range,
       append<float>(to.scores, from.scores);
       append<bool>(to.chosen, from.chosen);
       if (from.predictor_logits.defined()) append<bool>(to.predicted, from.predictor_logits > 0);
+    }
+    for (const ExpertLayer& from : pass.experts) {
+      if (o.is_routed(from.layer)) continue;
+      const auto place = std::find(expert_layers.begin(), expert_layers.end(), from.layer);
+      RouteTable::Layer& to =
+          table.layers[routed + static_cast<size_t>(place - expert_layers.begin())];
+      to.layer = from.layer;
+      to.experts = true;
+      const auto real = [&](const Tensor& x) { return x.narrow(1, 0, o.experts.count); };
+      append<float>(to.scores, real(from.probabilities).sum(1));
+      append<bool>(to.chosen, real(from.chosen).any(1));
+      if (from.predictor_logits.defined()) {
+        append<bool>(to.predicted, (from.predictor_logits > 0).any(1));
+      }
     }
   });
   return table;
@@ -327,9 +349,12 @@ std::vector<RouteControl> route_controls(const Model& model, const TokenRange& r
   if (options.routing != Routing::kTopK) {
     throw std::invalid_argument("controls take as many tokens as top-k does: they need its routes");
   }
+  if (model.options().num_routed() == 0) {
+    throw std::invalid_argument("controls take a router's place: the model has no routed blocks");
+  }
   const int64_t half = table.num_windows() / 2, length = table.length;
   if (half < 1) throw std::invalid_argument("controls need at least two windows of text");
-  const size_t num_layers = table.layers.size();
+  const auto num_layers = static_cast<size_t>(model.options().num_routed());
   std::vector<LearnedShares> by_position(num_layers), by_token(num_layers);
   for (size_t layer = 0; layer < num_layers; ++layer) {
     for (int64_t i = 0; i < half * length; ++i) {

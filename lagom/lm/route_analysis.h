@@ -17,7 +17,10 @@ namespace lagom::lm {
 struct RouteTable {
   /// One routed block.
   struct Layer {
-    int64_t layer = 0;               ///< Of all blocks, counted from 0.
+    int64_t layer = 0;  ///< Of all blocks, counted from 0.
+    /// The experts of a block that takes all tokens: a token entered if one of them took it, and
+    /// its weight is what the softmax gives all real experts.
+    bool experts = false;
     std::vector<float> scores;       ///< [N] router weights.
     std::vector<uint8_t> chosen;     ///< [N] whether the token entered.
     std::vector<uint8_t> predicted;  ///< [N] the predictor's answer; empty without one.
@@ -27,14 +30,14 @@ struct RouteTable {
   std::vector<int32_t> tokens;
   std::vector<double> entropy;  ///< [N] nats: of the distribution of the next token.
   std::vector<double> loss;     ///< [N] nats: of the next token.
-  std::vector<Layer> layers;
+  std::vector<Layer> layers;    ///< Routed blocks in order, then experts.
 
   int64_t size() const { return std::ssize(tokens); }
   int64_t num_windows() const { return length > 0 ? size() / length : 0; }
 };
 
-/// Runs the model over windows of the text. Throws std::invalid_argument for a model without routed
-/// blocks, and as evaluate.
+/// Runs the model over windows of the text: its routed blocks, then its experts that may pass
+/// tokens by. Throws std::invalid_argument for a model with neither, and as evaluate.
 RouteTable record_routes(const Model& model, const TokenRange& range,
                          const text::Tokenizer& tokenizer, const EvaluationOptions& options);
 
@@ -54,7 +57,8 @@ struct WeightHistogram {
 
 struct LayerRoutes {
   int64_t layer = 0;
-  double rate = 0;  ///< Share of all tokens that entered.
+  bool experts = false;  ///< As RouteTable::Layer's.
+  double rate = 0;       ///< Share of all tokens that entered.
   WeightHistogram weights;
   /// The smallest weight that entered, window by window: how well a fixed threshold would do.
   double threshold_mean = 0, threshold_deviation = 0, threshold_low = 0, threshold_high = 0;
@@ -97,7 +101,7 @@ struct RouteControl {
 /// of tokens of each window and leaves the update's scale to the router. Shares are learned on the
 /// first half of the windows and everything is judged on the second. `table` must come from top-k
 /// routing of the same text with the same options; throws std::invalid_argument for fewer than two
-/// windows and for another rule.
+/// windows, for another rule and for a model without routed blocks.
 std::vector<RouteControl> route_controls(const Model& model, const TokenRange& range,
                                          const text::Tokenizer& tokenizer,
                                          const EvaluationOptions& options, const RouteTable& table);

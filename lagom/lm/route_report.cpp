@@ -46,7 +46,7 @@ std::string text_of(const Correlation& c) {
 }
 
 std::string layer_name(const LayerRoutes& layer) {
-  return std::to_string(layer.layer);
+  return std::to_string(layer.layer) + (layer.experts ? " experts" : "");
 }
 
 std::string threshold_text(const LayerRoutes& layer) {
@@ -186,7 +186,8 @@ std::string histogram_html(const LayerRoutes& layer) {
     total += static_cast<double>(h.chosen[i] + h.others[i]);
   for (const auto& [name, counts] :
        {std::pair{"entered", &h.chosen}, std::pair{"passed by", &h.others}}) {
-    ChartSeries series{.name = name, .line = true, .marks = false};
+    ChartSeries series{
+        .name = name, .line = true, .marks = false, .color = counts == &h.chosen ? 1 : 2};
     for (size_t i = 0; i < counts->size(); ++i) {
       const double share = 100 * static_cast<double>((*counts)[i]) / total;
       // Steps: both ends of a bin.
@@ -202,7 +203,9 @@ std::string histogram_html(const LayerRoutes& layer) {
 std::string map_html(const RouteTable& table, const text::Tokenizer& tokenizer, int64_t window) {
   const size_t begin = window_begin(table, window);
   const auto length = static_cast<size_t>(table.length);
-  const double cell = 900.0 / static_cast<double>(length), row_height = 14;
+  const double cell = 900.0 / static_cast<double>(length);
+  const double row_height =
+      std::clamp(220.0 / static_cast<double>(table.layers.size()), 14.0, 30.0);
   const double height = row_height * static_cast<double>(table.layers.size());
   std::string grid = "<svg viewBox=\"0 0 960 " + format_number("%.0f", height) +
                      "\" role=\"img\" aria-label=\"Blocks by tokens\">";
@@ -210,17 +213,17 @@ std::string map_html(const RouteTable& table, const text::Tokenizer& tokenizer, 
   for (size_t r = 0; r < table.layers.size(); ++r) {
     const RouteTable::Layer& layer = table.layers[table.layers.size() - 1 - r];  // deepest on top
     const std::vector<double> ranks = weight_ranks(layer, begin, table.length);
-    const std::string y = format_number("%.0f", row_height * static_cast<double>(r));
+    const std::string y = format_number("%.1f", row_height * static_cast<double>(r));
     grid += "<text class=\"tick\" x=\"4\" y=\"" +
-            format_number("%.0f", row_height * static_cast<double>(r) + 11) + "\">" +
+            format_number("%.0f", row_height * (static_cast<double>(r) + 0.5) + 4) + "\">" +
             std::to_string(layer.layer) + "</text>";
     for (size_t t = 0; t < length; ++t) {
       const bool chosen = layer.chosen[begin + t] != 0;
       blocks[t] += chosen;
       grid += "<rect x=\"" + format_number("%.2f", 50 + cell * static_cast<double>(t)) + "\" y=\"" +
-              y + "\" width=\"" + format_number("%.2f", cell) + "\" height=\"13\" fill=\"var(--" +
-              (chosen ? "c1" : "c2") + ")\" opacity=\"" +
-              (chosen ? "1" : format_number("%.2f", 0.35 * ranks[t])) + "\"/>";
+              y + "\" width=\"" + format_number("%.2f", cell) + "\" height=\"" +
+              format_number("%.1f", row_height - 1) + "\" fill=\"var(--" + (chosen ? "c1" : "c2") +
+              ")\" opacity=\"" + (chosen ? "1" : format_number("%.2f", 0.35 * ranks[t])) + "\"/>";
     }
   }
   grid += "</svg>";

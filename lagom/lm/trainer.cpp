@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <fstream>
 #include <list>
-#include <list>
 #include <numbers>
 #include <stdexcept>
 
@@ -288,8 +287,8 @@ class LmTrainer::Impl {
     std::list<std::string> names;  // scalars only look at theirs
     for (const ExpertLoad& load : loads_) {
       const std::string block = "block_" + std::to_string(load.layer) + "_";
-      scalars.push_back({names.emplace_back(block + "imbalance"),
-                         load.imbalance(options_.model.experts.count)});
+      scalars.push_back(
+          {names.emplace_back(block + "imbalance"), load.imbalance(options_.model.experts.count)});
       scalars.push_back({names.emplace_back(block + "untouched"),
                          static_cast<double>(load.untouched) / static_cast<double>(load.tokens)});
     }

@@ -35,7 +35,7 @@ overflow-x:auto}
 )css";
 
 constexpr double kWidth = 720, kHeight = 320;
-constexpr double kLeft = 62, kRight = 16, kTop = 14, kBottom = 46;
+constexpr double kLeft = 62, kRight = 16, kTop = 32, kBottom = 46;
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -56,6 +56,15 @@ struct Range {
     high += room;
   }
 };
+
+/// A number on an axis: "250", "2e5".
+std::string tick_text(double value) {
+  std::string text = format_number("%.4g", value);
+  if (const size_t exponent = text.find("e+"); exponent != std::string::npos) {
+    text.erase(exponent + 1, text.find_first_not_of("+0", exponent + 1) - exponent - 1);
+  }
+  return text;
+}
 
 std::string at(double value) {
   return format_number("%.1f", value);
@@ -115,23 +124,25 @@ class Drawing {
       const double y = top(tick);
       out += "<line class=\"grid\" x1=\"" + at(kLeft) + "\" x2=\"" + at(kWidth - kRight) +
              "\" y1=\"" + at(y) + "\" y2=\"" + at(y) + "\"/>";
-      out += text("tick", "end", kLeft - 6, y + 4,
-                  format_number("%.5g", std::abs(tick) < 1e-9 * step ? 0 : tick));
+      out +=
+          text("tick", "end", kLeft - 6, y + 4, tick_text(std::abs(tick) < 1e-9 * step ? 0 : tick));
     }
     if (chart_.log_x) {
+      const bool is_narrow = x_.high - x_.low < 1;  // less than a decade
       for (double power = std::floor(x_.low); power <= x_.high; ++power) {
-        for (const double factor : {1.0, 2.0, 5.0}) {
+        for (const double factor : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0}) {
+          if (!is_narrow && factor != 1 && factor != 2 && factor != 5) continue;
           const double x = power + std::log10(factor);
           if (x < x_.low || x > x_.high) continue;
           out += text("tick", "middle", left(x), kHeight - kBottom + 18,
-                      format_number("%.3g", factor * std::pow(10, power)));
+                      tick_text(factor * std::pow(10, power)));
         }
       }
     } else {
       const double x_step = nice_step(x_.high - x_.low, 7);
       for (double tick = std::ceil(x_.low / x_step) * x_step; tick <= x_.high; tick += x_step) {
         out += text("tick", "middle", left(tick), kHeight - kBottom + 18,
-                    format_number("%.4g", std::abs(tick) < 1e-9 * x_step ? 0 : tick));
+                    tick_text(std::abs(tick) < 1e-9 * x_step ? 0 : tick));
       }
     }
     out += text("axis", "middle", (kLeft + kWidth - kRight) / 2, kHeight - 8, chart_.x_label);
@@ -169,16 +180,16 @@ class Drawing {
     return out + marks;
   }
 
+  /// Names in a row above the axes.
   std::string legend() const {
     std::string out;
-    double y = kTop + 14;
+    double x = kLeft + 4;
     for (size_t i = 0; i < chart_.series.size(); ++i) {
       const ChartSeries& series = chart_.series[i];
       if (series.name.empty()) continue;
-      out += "<circle r=\"4\" fill=\"" + color(series, i) + "\" cx=\"" + at(kWidth - kRight - 12) +
-             "\" cy=\"" + at(y - 4) + "\"/>" +
-             text("tick", "end", kWidth - kRight - 22, y, series.name);
-      y += 16;
+      out += "<circle r=\"4\" fill=\"" + color(series, i) + "\" cx=\"" + at(x) + "\" cy=\"14\"/>" +
+             text("tick", "start", x + 8, 18, series.name);
+      x += 30 + 6.2 * static_cast<double>(series.name.size());
     }
     return out;
   }

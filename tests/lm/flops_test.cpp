@@ -177,6 +177,20 @@ TEST(FlopsTest, HalfRoutedModelKeepsNineSixteenthsOfTheCache) {
   EXPECT_EQ(kv_bytes(options, 3, 1), 2 * (2 * 3 + 2 * 1) * 32 * 4);
 }
 
+TEST(FlopsTest, ParametersAreThoseOfTheModel) {
+  std::vector<LmOptions> all = several_options();
+  LmOptions other = small_options();
+  other.bias = true;
+  other.norm = Norm::kLayer;
+  other.positions = Positions::kLearned;
+  other.activation = Activation::kSwiglu;
+  other.num_kv_heads = 1;
+  all.push_back(other);
+  for (const LmOptions& options : all) {
+    EXPECT_EQ(count_parameters(options), Model(options, std::nullopt).num_parameters());
+  }
+}
+
 TEST(FlopsTest, RefusesImpossibleLengths) {
   EXPECT_THROW(count_flops(small_options(), 0), std::invalid_argument);
   EXPECT_THROW(count_flops(small_options(), 25), std::invalid_argument);

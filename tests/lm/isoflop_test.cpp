@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -105,6 +106,32 @@ TEST_F(IsoflopTest, MatchedFamilyHasTheNearestFlops) {
   }
   EXPECT_THAT(plan_text(runs), HasSubstr("shallow"));
   EXPECT_THAT(plan_csv(runs), HasSubstr("1e9-mod-64x6-s2,mod,64x6,1e+09,2,"));
+}
+
+TEST_F(IsoflopTest, SizesArePlannedForABudget) {
+  plan_.sizes.clear();
+  plan_.budgets = {1e12, 1e13};
+  plan_.seeds = {1};
+  plan_.num_sizes = 4;
+  plan_.tokens_per_parameter = {5, 100};
+  int64_t largest_of_first = 0, largest_of_second = 0;
+  int count = 0;
+  for (const IsoflopRun& run : plan_runs(plan_)) {
+    if (run.family != "dense") continue;
+    ++count;
+    const auto tokens = static_cast<double>(run.options.steps * 2 * 32);
+    const double ratio = tokens / static_cast<double>(run.parameters);
+    EXPECT_GE(ratio, 4.9) << run.id;
+    EXPECT_LE(ratio, 101) << run.id;
+    int64_t& largest = run.budget == 1e12 ? largest_of_first : largest_of_second;
+    largest = std::max(largest, run.parameters);
+  }
+  EXPECT_GE(count, 6);
+  EXPECT_LE(count, 8);
+  EXPECT_GT(largest_of_second, largest_of_first);
+  plan_.tokens_per_parameter = {1e6, 2e6};
+  EXPECT_THAT([&] { plan_runs(plan_); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("name sizes")));
 }
 
 TEST_F(IsoflopTest, PlansThatCannotBeMetAreNamed) {

@@ -104,10 +104,9 @@ Tensor expert_mask(const std::vector<ExpertLayer>& layers, int64_t layer, int64_
   for (const ExpertLayer& decided : layers) {
     if (decided.layer != layer) continue;
     const Tensor there = decided.present.nonzero().squeeze(1);
-    mask.index_copy_(0, decided.tokens.index_select(0, there),
-                     decided.chosen.index_select(0, there)
-                         .narrow(1, 0, o.experts.count)
-                         .to(at::kFloat));
+    mask.index_copy_(
+        0, decided.tokens.index_select(0, there),
+        decided.chosen.index_select(0, there).narrow(1, 0, o.experts.count).to(at::kFloat));
   }
   return mask.view({batch, length, o.experts.count});
 }

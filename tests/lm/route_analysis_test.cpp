@@ -79,7 +79,8 @@ TEST(RouteAnalysisTest, CountsByHand) {
 TEST(RouteAnalysisTest, CorrelationEqualsScipys) {
   // scipy.stats.spearmanr([2,1,0,1,0,1,0,0,1,1], range(10))
   const auto tokenizer = text::make_byte_tokenizer();
-  EXPECT_NEAR(analyze_routes(hand_table(), *tokenizer).blocks_entropy.rho, -0.2412090756622109, 1e-9);
+  EXPECT_NEAR(analyze_routes(hand_table(), *tokenizer).blocks_entropy.rho, -0.2412090756622109,
+              1e-9);
 }
 
 TEST(RouteAnalysisTest, ClassesOfTokens) {
@@ -254,6 +255,22 @@ TEST_F(RoutesOfAModel, DialLetsInWhatItSays) {
                std::invalid_argument);
   EXPECT_THROW(turn_dial(model_, text(), *tokenizer_, {.max_windows = 1}, rates),
                std::invalid_argument);
+}
+
+TEST_F(RoutesOfAModel, ExpertsThatPassTokensByAreRoutesToo) {
+  LmOptions options = small_expert_options(ExpertChoice::kExpert, true);
+  options.vocab_size = 256;
+  Model model(options, 1);
+  const RouteTable table = record_routes(model, text(), *tokenizer_, {.batch = 4});
+  ASSERT_EQ(table.layers.size(), 3U);  // blocks 1 and 3, and the experts of block 2
+  EXPECT_TRUE(table.layers[2].experts);
+  EXPECT_EQ(table.layers[2].layer, 2);
+  const Evaluation evaluation = evaluate(model, text(), *tokenizer_, {.batch = 4});
+  const RouteAnalysis analysis = analyze_routes(table, *tokenizer_);
+  const ExpertLoad& load = evaluation.experts[1];
+  EXPECT_DOUBLE_EQ(analysis.layers[2].rate,
+                   1 - static_cast<double>(load.untouched) / static_cast<double>(load.tokens));
+  EXPECT_EQ(route_controls(model, text(), *tokenizer_, {.batch = 4}, table).size(), 5U);
 }
 
 TEST_F(RoutesOfAModel, NothingToLookAtIsAnError) {
