@@ -13,7 +13,9 @@
 namespace lagom::lm {
 namespace {
 
-constexpr int kRepeats = 3;
+/// Small models decode a window in milliseconds, which says little: rounds go on for this long.
+constexpr int kLeastRounds = 3, kMostRounds = 100;
+constexpr double kSeconds = 1;
 
 /// Seconds that a new row takes to read the tokens one by one; its cache's size goes to `point`.
 double decode(Decoder& decoder, std::span<const int32_t> tokens, DialPoint& point) {
@@ -78,9 +80,11 @@ std::vector<DialPoint> turn_dial(Model& model, const TokenRange& range,
   model.calibrated_thresholds.copy_(own);
 
   std::vector<std::vector<double>> seconds(points.size());
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+  double total = 0;
+  for (int round = 0; round < kLeastRounds || (round < kMostRounds && total < kSeconds); ++round) {
     for (size_t i = 0; i < points.size(); ++i) {
       seconds[i].push_back(decode(*decoders[i], tokens, points[i]));
+      total += seconds[i].back();
     }
   }
   for (size_t i = 0; i < points.size(); ++i) {

@@ -19,10 +19,10 @@ struct DialPoint {
 };
 
 /// For each rate, thresholds calibrated on the first half of the windows to let in `rate` times the
-/// capacity (at most every token), judged on the second half. Decoding reads the last window, three
-/// times for each rate in turn, float32, and takes the median time. The model's own thresholds are
-/// as before afterwards. Throws std::invalid_argument for rates not above 0, models without routed
-/// blocks and fewer than two windows.
+/// capacity (at most every token), judged on the second half. Decoding reads the last window for
+/// each rate in turn, three times and for a second at least, float32, and takes the median time.
+/// The model's own thresholds are as before afterwards. Throws std::invalid_argument for rates not
+/// above 0, models without routed blocks and fewer than two windows.
 std::vector<DialPoint> turn_dial(Model& model, const TokenRange& range,
                                  const text::Tokenizer& tokenizer, const EvaluationOptions& options,
                                  std::span<const double> rates);
