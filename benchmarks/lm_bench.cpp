@@ -9,6 +9,7 @@
 #include "lagom/lm/flops.h"
 #include "lagom/lm/ops.h"
 #include "lagom/lm/trainer.h"
+#include "lagom/tensor/caching_allocator.h"
 #include "lagom/tensor/threads.h"
 #include "lagom/train/flat_parameters.h"
 
@@ -21,10 +22,20 @@ using at::Tensor;
 
 constexpr int64_t kBatch = 8, kLength = 256;
 
-/// d 256, 6 blocks, 4.9 million parameters: the shape of docs/reproducing.md.
-LmOptions bench_model(bool routed) {
+/// What stands in every other block; the others are dense.
+enum Kind { kDense, kMod, kMoe, kStagedMode, kIntegratedMode, kTokenChoiceMoe };
+
+/// d 256, 6 blocks; the dense one has 4.9 million parameters. Experts as in configs/lm.
+LmOptions bench_model(int64_t kind) {
   LmOptions options;
-  options.routing.every = routed ? 2 : 0;
+  options.routing.every = kind == kMod || kind == kStagedMode ? 2 : 0;
+  if (kind >= kMoe) {
+    options.experts.count = 4;
+    options.experts.every = 2;
+    options.experts.offset = 1;
+  }
+  if (kind == kIntegratedMode) options.experts.no_ops = 12;
+  if (kind == kTokenChoiceMoe) options.experts.choice = ExpertChoice::kToken;
   return options;
 }
 
@@ -46,14 +57,15 @@ struct Step {
 };
 
 void BM_TrainStep(benchmark::State& state) {
-  const bool routed = state.range(0) != 0, bfloat16 = state.range(1) != 0;
-  Step step(bench_model(routed));
+  const bool bfloat16 = state.range(1) != 0;
+  Step step(bench_model(state.range(0)));
   for (auto _ : state) {
     step.flat->zero_gradients();
     const ForwardResult result = step.model.forward(step.tokens, {.bfloat16 = bfloat16});
     Tensor loss = next_token_loss(result.hidden.flatten(0, 1), step.model.head(), step.targets);
     const RoutingLosses extra = routing_losses(result, step.model.options());
     if (extra.predictor.defined()) loss = loss + extra.predictor;
+    if (extra.balance.defined()) loss = loss + 0.01 * extra.balance;
     loss.backward();
     step.optimizer->step(1e-4);
   }
@@ -63,8 +75,8 @@ void BM_TrainStep(benchmark::State& state) {
       benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(BM_TrainStep)
-    ->ArgNames({"routed", "bf16"})
-    ->ArgsProduct({{0, 1}, {0, 1}})
+    ->ArgNames({"kind", "bf16"})
+    ->ArgsProduct({{kDense, kMod, kMoe, kStagedMode, kIntegratedMode, kTokenChoiceMoe}, {0, 1}})
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);
 
@@ -102,7 +114,7 @@ Tensor eager_loss(const Model& model, const Tensor& tokens, const Tensor& target
 
 void BM_EagerTrainStep(benchmark::State& state) {
   const bool bfloat16 = state.range(0) != 0;
-  Step step(bench_model(false));
+  Step step(bench_model(kDense));
   for (auto _ : state) {
     step.flat->zero_gradients();
     at::autocast::set_autocast_enabled(at::kCPU, bfloat16);
@@ -184,7 +196,7 @@ BENCHMARK(BM_DecodeGpt2)
     ->Unit(benchmark::kMillisecond);
 
 void BM_DecodeSmall(benchmark::State& state) {
-  LmOptions options = bench_model(state.range(1) != 0);
+  LmOptions options = bench_model(state.range(1) != 0 ? kMod : kDense);
   options.seq_len = 100000;
   decode(state, options, static_cast<WeightFormat>(state.range(0)), 1);
 }
@@ -195,7 +207,8 @@ BENCHMARK(BM_DecodeSmall)
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);
 
-const bool kThreadsAreSet = [] {
+const bool kIsSetUp = [] {
+  tensor::use_caching_allocator();  // as lagom-learn does
   const char* threads = std::getenv("LAGOM_BENCH_THREADS");
   tensor::set_num_threads(threads ? std::atoi(threads) : 0);
   return true;

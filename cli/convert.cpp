@@ -8,10 +8,12 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "lagom/collect/measured_kernels.h"
 #include "lagom/formats/folder_archive.h"
 #include "lagom/graph/dataset_file.h"
 #include "lagom/graph/graph_cache.h"
 #include "lagom/hlo/module_file.h"
+#include "lagom/tune/database.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
 
@@ -134,7 +136,17 @@ int unpack(const ConvertOptions& options) {
   return 0;
 }
 
+int convert_measured(const ConvertOptions& options) {
+  const tune::DeviceRecords records = collect::measured_forms(options.input);
+  tune::write_database_file(options.output, records);
+  std::printf("%s: %zu measurements of kernels\n", options.output.c_str(), records.records.size());
+  return 0;
+}
+
 int convert(const ConvertOptions& options) {
+  if (fs::is_directory(options.input) && options.output.ends_with(".jsonl")) {
+    return convert_measured(options);
+  }
   if (fs::is_directory(options.input) && options.output.ends_with(".zip")) return pack(options);
   if (options.input.ends_with(".zip") && !names_a_file(options.output)) return unpack(options);
   if (fs::is_directory(options.input) && !names_a_file(options.output)) {

@@ -59,6 +59,14 @@ std::filesystem::path default_database() {
   return {};
 }
 
+/// What was measured for everyone, beside the program; empty when it is not there.
+std::filesystem::path shipped_forms() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto folder = self.parent_path().parent_path() / "share" / "lagom" / "forms";
+  return std::filesystem::is_directory(folder, error) ? folder : std::filesystem::path{};
+}
+
 /// The folder of kernel measurements; empty when they are to be forgotten, or the user named none
 /// and the cache cannot be written.
 std::filesystem::path database_folder(const TuneArguments& args) {
@@ -96,6 +104,20 @@ void print_effects(const tune::TuneResult& r) {
                 d->decision.to_string().c_str(), d->shape.c_str());
     if (!d->source.empty()) std::printf("              %s\n", d->source.c_str());
     std::printf("              %s\n", d->advice.c_str());
+  }
+}
+
+/// Why candidates of the whole program failed, by kind, with an example of each.
+void print_failures(const tune::TuneResult& r) {
+  std::map<std::string_view, std::pair<int, std::string>> failures;
+  for (const tune::Trial& trial : r.trials) {
+    if (trial.failure == measure::FailureKind::kNone) continue;
+    auto& [count, example] = failures[measure::failure_kind_name(trial.failure)];
+    if (++count == 1) example = trial.error.substr(0, trial.error.find('\n'));
+  }
+  for (const auto& [kind, entry] : failures) {
+    std::printf("  %d candidates failed: %s, for instance: %.160s\n", entry.first,
+                std::string(kind).c_str(), entry.second.c_str());
   }
 }
 
@@ -141,6 +163,7 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
     std::printf("\n");
   }
   print_effects(r);
+  print_failures(r);
   if (!r.configuration.flags.empty()) {
     std::printf("  compiler_options=%s\n",
                 tune::compiler_options_python(r.configuration.flags).c_str());
@@ -197,7 +220,9 @@ tune::TuneOptions tune_options(const TuneArguments& args) {
                    .flags = !args.no_flags,
                    .allow_inexact = args.allow_inexact};
   options.database = database_folder(args);
-  options.inform_from = args.inform_from;
+  options.inform_from = args.inform_from.empty()     ? shipped_forms()
+                        : args.inform_from == "none" ? ""
+                                                     : std::filesystem::path(args.inform_from);
   options.costs = args.costs;
   options.explore_share = args.explore_share;
   options.limit_trial_seconds = args.limit_trial_seconds;
@@ -244,8 +269,9 @@ void add_tune(CLI::App& app, Action& chosen, LoadCosts load_costs) {
                       "model: trained cost model (lagom train) of kernels' forms");
   command
       ->add_option("--from", args->inform_from,
-                   "model: another folder of kernel measurements, of any device, to learn from")
-      ->check(CLI::ExistingDirectory);
+                   "model: another folder of kernel measurements, of any device, to learn from "
+                   "(default: what lagom comes with; none: only the database)")
+      ->check(CLI::ExistingDirectory | CLI::IsMember({"none"}));
   command
       ->add_option("--explore", args->explore_share, "model: share of candidates drawn at random")
       ->check(CLI::Range(0.0, 1.0))

@@ -20,3 +20,6 @@ foreach(name IN LISTS torch_benchmarks)
       lagom_torch lagom_allocator benchmark::benchmark benchmark::benchmark_main)
   endif()
 endforeach()
+# A study that measures nothing itself.
+add_executable(kernel_study benchmarks/kernel_study.cpp)
+target_link_libraries(kernel_study PRIVATE lagom_core)

@@ -13,10 +13,31 @@ void add_lm(CLI::App& app, Action& chosen) {
   add_lm_eval(*lm, chosen);
   add_lm_sample(*lm, chosen);
   add_lm_serve(*lm, chosen);
+  add_lm_routes(*lm, chosen);
   add_lm_flops(*lm, chosen);
+  add_lm_isoflop(*lm, chosen);
   add_lm_convert(*lm, chosen);
   add_lm_tokenize(*lm, chosen);
 }
+
+namespace {
+
+lm::LmData open_text(const lm::LoadedModel& model, const std::string& model_path,
+                     const std::string& text_path) {
+  lm::DataOptions options;
+  options.train = text_path;
+  options.validation = text_path;
+  options.tokenizer = model.tokenizer;
+  if (model.tokenizer != "bytes") {
+    options.tokenizer = (lm::checkpoint_path(model_path).parent_path() / model.tokenizer).string();
+  }
+  return lm::open_data(options, std::filesystem::temp_directory_path());
+}
+
+}  // namespace
+
+ModelAndText::ModelAndText(const std::string& model_path, const std::string& text_path)
+    : model(lm::load_model(model_path)), data(open_text(model, model_path, text_path)) {}
 
 void DecodeArguments::add_to(CLI::App& command) {
   command.add_option("model", model, "A run's folder or a checkpoint")->required();
@@ -34,7 +55,8 @@ lm::DecoderOptions DecodeArguments::decoder_options(const lm::Model& loaded) con
   options.hard_cap = hard_cap;
   options.weights = choice_of<lm::WeightFormat>("--weights", weights);
   if (routing == "auto") {
-    const bool random = loaded.options().routing.selection != lm::Selection::kLearned;
+    const bool random = loaded.options().routing.selection != lm::Selection::kLearned &&
+                        loaded.options().num_routed() > 0;
     options.routing = loaded.options().routing.predictor ? lm::Routing::kPredictor
                       : random                           ? lm::Routing::kRouter
                                                          : lm::Routing::kThreshold;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lagom/lm/checkpoint.h"
+#include "lagom/lm/data.h"
 #include "lagom/lm/decoder.h"
 #include "learn/commands.h"
 
@@ -17,10 +18,20 @@ void add_lm(CLI::App& app, Action& chosen);
 void add_lm_train(CLI::App& lm, Action& chosen);
 void add_lm_eval(CLI::App& lm, Action& chosen);
 void add_lm_sample(CLI::App& lm, Action& chosen);
+void add_lm_routes(CLI::App& lm, Action& chosen);
+void add_lm_isoflop(CLI::App& lm, Action& chosen);
 void add_lm_flops(CLI::App& lm, Action& chosen);
 void add_lm_convert(CLI::App& lm, Action& chosen);
 void add_lm_serve(CLI::App& lm, Action& chosen);
 void add_lm_tokenize(CLI::App& lm, Action& chosen);
+
+/// A model and the text that it is asked about: all of it is `data.validation`.
+struct ModelAndText {
+  ModelAndText(const std::string& model_path, const std::string& text_path);
+
+  lm::LoadedModel model;
+  lm::LmData data;
+};
 
 /// Options of the commands that write text with a model.
 struct DecodeArguments {

@@ -37,6 +37,7 @@ int flops(const FlopsArguments& args) {
   const lm::FlopTable table = lm::count_flops(options, length, attention);
   lm::LmOptions dense = options;
   dense.routing.every = 0;
+  dense.experts = {};
   const lm::FlopTable dense_table = lm::count_flops(dense, length, attention);
   const double share =
       static_cast<double>(options.routed_tokens(length)) / static_cast<double>(length);

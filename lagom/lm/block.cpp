@@ -62,7 +62,7 @@ Tensor apply_norm(const Tensor& x, const NormWeights& norm, const LmOptions& opt
   return bfloat16 ? y.to(at::kBFloat16) : y;
 }
 
-Tensor Block::update(const Tensor& x, const TokenPlaces& places, const LmOptions& options,
+Tensor Block::attend(const Tensor& x, const TokenPlaces& places, const LmOptions& options,
                      const RotaryTables& rotary) const {
   AttentionPlaces attention = {.segments = places.segments,
                                .cosines = rotary.cosines,
@@ -73,8 +73,12 @@ Tensor Block::update(const Tensor& x, const TokenPlaces& places, const LmOptions
   if (options.positions == Positions::kRotary) attention.positions = places.positions;
   const Tensor projected =
       qkv(apply_norm(x, attention_norm, options, places.bfloat16));  // [B, n, (H + 2 K) head_dim]
-  const Tensor attended =
-      attention_out(causal_attention(projected, attention)).to(at::kFloat);  // [B, n, D]
+  return attention_out(causal_attention(projected, attention)).to(at::kFloat);  // [B, n, D]
+}
+
+Tensor Block::update(const Tensor& x, const TokenPlaces& places, const LmOptions& options,
+                     const RotaryTables& rotary) const {
+  const Tensor attended = attend(x, places, options, rotary);
   const Tensor expanded = mlp_in(apply_norm(x + attended, mlp_norm, options, places.bfloat16));
   const Tensor hidden =
       options.activation == Activation::kGelu ? gelu_tanh(expanded) : swiglu(expanded);
@@ -84,6 +88,10 @@ Tensor Block::update(const Tensor& x, const TokenPlaces& places, const LmOptions
 Tensor Block::checkpointed_update(const Tensor& x, const TokenPlaces& places,
                                   const LmOptions& options, const RotaryTables& rotary) const {
   return Checkpoint::apply(x, this, &places, &options, &rotary);
+}
+
+Tensor ExpertWeights::predict(const Tensor& x) const {
+  return predictor_out(at::silu(predictor_in(x.detach())));
 }
 
 Tensor Block::predict(const Tensor& x) const {

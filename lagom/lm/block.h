@@ -31,13 +31,26 @@ struct RotaryTables {
 };
 RotaryTables make_rotary_tables(int64_t positions, int64_t head_dim, double theta);
 
+/// E experts, each an MLP without biases, and what chooses between them.
+struct ExpertWeights {
+  at::Tensor router;                   ///< [E + E0, D]: no-ops last.
+  at::Tensor in;                       ///< [E, hidden, D]; SwiGLU: [E, 2 hidden, D], gate first.
+  at::Tensor out;                      ///< [E, D, hidden]
+  Linear predictor_in, predictor_out;  ///< d -> hidden -> E with SiLU between; may be undefined.
+
+  bool defined() const { return router.defined(); }
+  /// Logits of each token of x [N, D] for each expert: [N, E]. No gradient reaches x.
+  at::Tensor predict(const at::Tensor& x) const;
+};
+
 /// A transformer block and, where it is routed, its router and predictor.
 struct Block {
   NormWeights attention_norm, mlp_norm;
-  Linear qkv;            ///< [(H + 2 K) head_dim, D]: queries, keys, values.
-  Linear attention_out;  ///< [D, H head_dim]
-  Linear mlp_in;         ///< [hidden, D]; SwiGLU: [2 hidden, D], gate first.
-  Linear mlp_out;        ///< [D, hidden]
+  Linear qkv;             ///< [(H + 2 K) head_dim, D]: queries, keys, values.
+  Linear attention_out;   ///< [D, H head_dim]
+  Linear mlp_in;          ///< [hidden, D]; SwiGLU: [2 hidden, D], gate first.
+  Linear mlp_out;         ///< [D, hidden]
+  ExpertWeights experts;  ///< In the MLP's place, which then is undefined.
 
   at::Tensor router;                   ///< [D]; undefined: the block is dense.
   Linear predictor_in, predictor_out;  ///< d -> hidden -> 1 with SiLU between; may be undefined.
@@ -45,6 +58,9 @@ struct Block {
   /// The block's update a + m of a stream x: a = attention(norm(x)), m = mlp(norm(x + a)); the
   /// block's output is x + update. x: [B, n, D].
   at::Tensor update(const at::Tensor& x, const TokenPlaces& places, const LmOptions& options,
+                    const RotaryTables& rotary) const;
+  /// Its part a. [B, n, D]
+  at::Tensor attend(const at::Tensor& x, const TokenPlaces& places, const LmOptions& options,
                     const RotaryTables& rotary) const;
   /// The same, keeping only x for the gradient, which computes the update once more. The tokens are
   /// chosen before: nothing is selected anew.

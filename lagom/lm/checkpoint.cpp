@@ -38,6 +38,10 @@ std::vector<tensor::NamedTensor> model_tensors(const Model& model) {
     tensors.emplace_back("thresholds.calibrated", model.calibrated_thresholds);
     tensors.emplace_back("thresholds.ema", model.ema_thresholds);
   }
+  if (model.ema_expert_thresholds.defined()) {
+    tensors.emplace_back("thresholds.experts_calibrated", model.calibrated_expert_thresholds);
+    tensors.emplace_back("thresholds.experts_ema", model.ema_expert_thresholds);
+  }
   return tensors;
 }
 
@@ -78,6 +82,10 @@ void set_model_tensors(Model& model, const tensor::TensorFile& file, const std::
   if (model.options().num_routed() > 0) {
     model.calibrated_thresholds.copy_(file.find("thresholds.calibrated"));
     model.ema_thresholds.copy_(file.find("thresholds.ema"));
+  }
+  if (model.ema_expert_thresholds.defined()) {
+    model.calibrated_expert_thresholds.copy_(file.find("thresholds.experts_calibrated"));
+    model.ema_expert_thresholds.copy_(file.find("thresholds.experts_ema"));
   }
 }
 

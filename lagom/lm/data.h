@@ -44,6 +44,10 @@ class TokenRange {
   TokenRange(std::shared_ptr<const text::TokenFile> file, int64_t begin, int64_t end);
 
   int64_t size() const { return end_ - begin_; }
+  /// Its tokens from `begin` to before `end`, counted from its own start.
+  TokenRange part(int64_t begin, int64_t end) const {
+    return {file_, begin_ + begin, begin_ + end};
+  }
   /// Windows of `length` tokens that begin at these places of the range.
   /// Throws FormatError for tokens that the vocabulary has not.
   LmBatch batch(std::span<const int64_t> begins, int64_t length, int64_t vocab_size,

@@ -2,17 +2,13 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/t.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 
+#include "lagom/lm/decode_matrix.h"
 #include "lagom/lm/kernels.h"
 #include "lagom/lm/routing.h"
 
@@ -25,102 +21,19 @@ const float* data_or_null(const at::Tensor& t) {
   return t.defined() ? t.const_data_ptr<float>() : nullptr;
 }
 
-uint16_t to_bfloat16(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-/// A linear layer in the decoder's format.
-class Matrix {
- public:
-  Matrix() = default;
-  Matrix(const Linear& linear, WeightFormat format)
-      : format_(format),
-        weight_(linear.weight.detach().contiguous()),
-        bias_(linear.bias),
-        out_(weight_.size(0)),
-        in_(weight_.size(1)) {
-    const float* weight = weight_.const_data_ptr<float>();
-    if (format == WeightFormat::kBfloat16) {
-      halves_.resize(static_cast<size_t>(out_ * in_));
-      std::transform(weight, weight + out_ * in_, halves_.begin(), to_bfloat16);
-    } else if (format == WeightFormat::kInt8) {
-      quantize(weight);
-    }
-    if (format != WeightFormat::kFloat32) weight_ = at::Tensor();
-  }
-
-  int64_t out() const { return out_; }
-  int64_t bytes() const {
-    constexpr std::array<int64_t, 3> kBytes = {4, 2, 1};
-    return out_ * in_ * kBytes[static_cast<size_t>(format_)];
-  }
-
-  /// x [count, in] -> y [count, out]
-  void operator()(const float* x, int64_t count, Floats& y) const {
-    y.resize(static_cast<size_t>(count * out_));
-    constexpr int64_t kManyTokens = 16;  // from here on a real matrix product is faster
-    if (format_ == WeightFormat::kFloat32 && count >= kManyTokens) {
-      at::Tensor result = at::from_blob(y.data(), {count, out_}, at::kFloat);
-      at::mm_out(result, at::from_blob(const_cast<float*>(x), {count, in_}, at::kFloat),
-                 weight_.t());
-      if (bias_.defined()) {
-        for (int64_t t = 0; t < count; ++t)
-          kernels::add(data_or_null(bias_), out_, &y[static_cast<size_t>(t * out_)]);
-      }
-      return;
-    }
-    const float* bias = data_or_null(bias_);
-    // A task reads at least 64 KB of weights. Rows of a task are a multiple of the kernels' four.
-    const int64_t grain = std::max<int64_t>(1, 16384 / in_);
-    at::parallel_for(0, (out_ + 3) / 4, grain, [&](int64_t first, int64_t last) {
-      const int64_t begin = 4 * first, end = std::min(out_, 4 * last);
-      switch (format_) {
-        case WeightFormat::kFloat32:
-          kernels::multiply_f32(weight_.const_data_ptr<float>(), bias, x, count, in_, out_, begin,
-                                end, y.data());
-          break;
-        case WeightFormat::kBfloat16:
-          kernels::multiply_bf16(halves_.data(), bias, x, count, in_, out_, begin, end, y.data());
-          break;
-        case WeightFormat::kInt8:
-          kernels::multiply_i8(bytes_.data(), scales_.data(), bias, x, count, in_, out_, begin, end,
-                               y.data());
-          break;
-      }
-    });
-  }
-
- private:
-  void quantize(const float* weight) {
-    bytes_.resize(static_cast<size_t>(out_ * in_));
-    scales_.resize(static_cast<size_t>(out_));
-    for (int64_t o = 0; o < out_; ++o) {
-      const float* row = weight + o * in_;
-      float peak = 0;
-      for (int64_t i = 0; i < in_; ++i) peak = std::max(peak, std::abs(row[i]));
-      const float scale = peak > 0 ? peak / 127 : 1;
-      scales_[static_cast<size_t>(o)] = scale;
-      for (int64_t i = 0; i < in_; ++i) {
-        bytes_[static_cast<size_t>(o * in_ + i)] = static_cast<int8_t>(std::lround(row[i] / scale));
-      }
-    }
-  }
-
-  WeightFormat format_ = WeightFormat::kFloat32;
-  at::Tensor weight_, bias_;
-  int64_t out_ = 0, in_ = 0;
-  std::vector<uint16_t> halves_;
-  std::vector<int8_t> bytes_;
-  Floats scales_;
+/// The experts of a block.
+struct DecodeExperts {
+  std::vector<DecodeMatrix> in, out;  ///< One per expert.
+  DecodeMatrix router, predictor_in;  ///< Exact.
+  std::vector<float> thresholds;      ///< One per expert; empty where tokens choose.
+  size_t index = 0;                   ///< Among the blocks with experts.
 };
 
 struct DecodeBlock {
   const Block* block = nullptr;
-  Matrix qkv, attention_out, mlp_in, mlp_out, predictor_in;
+  DecodeMatrix qkv, attention_out, mlp_in, mlp_out, predictor_in;
   float threshold = 0;
+  DecodeExperts experts;
 };
 
 /// One block's keys and values of one row: only tokens that entered.
@@ -132,22 +45,19 @@ struct Cache {
 struct Row {
   bool used = false;
   int64_t length = 0;
-  std::vector<Cache> caches;  ///< One per block.
-  std::vector<HardCap> caps;  ///< One per routed block.
+  std::vector<Cache> caches;                      ///< One per block.
+  std::vector<HardCap> caps;                      ///< One per routed block.
+  std::vector<std::vector<HardCap>> expert_caps;  ///< Of each block with experts.
 };
 
 }  // namespace
-
-std::span<const std::string_view> option_names(WeightFormat) {
-  static constexpr std::array<std::string_view, 3> kNames = {"float32", "bfloat16", "int8"};
-  return kNames;
-}
 
 class Decoder::Impl {
  public:
   Impl(const Model& model, const DecoderOptions& options)
       : model_(model), o_(model.options()), options_(options) {
-    if (options.routing == Routing::kTopK && o_.num_routed() > 0) {
+    const bool experts_choose = o_.experts.count > 0 && o_.experts.choice == ExpertChoice::kExpert;
+    if (options.routing == Routing::kTopK && (o_.num_routed() > 0 || experts_choose)) {
       throw std::invalid_argument("decoding needs a causal rule: top-k looks at the whole text");
     }
     const WeightFormat format = options.weights;
@@ -156,18 +66,22 @@ class Decoder::Impl {
     for (const Block& block : model.blocks()) {
       DecodeBlock& b = blocks_.emplace_back();
       b.block = &block;
-      b.qkv = Matrix(block.qkv, format);
-      b.attention_out = Matrix(block.attention_out, format);
-      b.mlp_in = Matrix(block.mlp_in, format);
-      b.mlp_out = Matrix(block.mlp_out, format);
+      b.qkv = DecodeMatrix(block.qkv, format);
+      b.attention_out = DecodeMatrix(block.attention_out, format);
+      if (block.experts.defined()) {
+        add_experts(model, b);
+      } else {
+        b.mlp_in = DecodeMatrix(block.mlp_in, format);
+        b.mlp_out = DecodeMatrix(block.mlp_out, format);
+      }
       if (!block.router.defined()) continue;
       b.threshold = model.causal_threshold(options.routing, routed++, share_);
       // Decisions stay exact: they are cheap, and a wrong one costs more than a rounded product.
       if (block.predictor_in.weight.defined()) {
-        b.predictor_in = Matrix(block.predictor_in, WeightFormat::kFloat32);
+        b.predictor_in = DecodeMatrix(block.predictor_in, WeightFormat::kFloat32);
       }
     }
-    head_ = Matrix({model.head(), {}}, format);
+    head_ = DecodeMatrix({model.head(), {}}, format);
     if (o_.positions == Positions::kRotary) {
       rotary_ = make_rotary_tables(o_.seq_len, o_.head_dim(), o_.rope_theta);
     }
@@ -180,6 +94,12 @@ class Decoder::Impl {
     rows_[row] = {.used = true, .caches = std::vector<Cache>(blocks_.size())};
     rows_[row].caps.assign(static_cast<size_t>(o_.num_routed()),
                            HardCap(options_.hard_cap ? share_ : 1.0));
+    for (int64_t layer = 0; layer < o_.num_layers; ++layer) {
+      if (!o_.has_experts(layer)) continue;
+      const ExpertRule rule = {.exact = false,
+                               .cap = options_.hard_cap ? o_.expert_share(layer) : 1.0};
+      rows_[row].expert_caps.push_back(lagom::lm::expert_caps(o_, rule));
+    }
     return static_cast<int64_t>(row);
   }
 
@@ -210,7 +130,7 @@ class Decoder::Impl {
   DecoderOptions options_;
   std::vector<Row> rows_;
   std::vector<DecodeBlock> blocks_;
-  Matrix head_;
+  DecodeMatrix head_;
   std::vector<uint8_t> routes_;
 
  private:
@@ -218,6 +138,21 @@ class Decoder::Impl {
     int64_t row, position;
     int32_t token;
   };
+
+  void add_experts(const Model& model, DecodeBlock& b) {
+    const ExpertWeights& weights = b.block->experts;
+    b.experts.index = num_expert_blocks_++;
+    b.experts.thresholds =
+        model.expert_thresholds(options_.routing, static_cast<int64_t>(b.experts.index));
+    b.experts.router = DecodeMatrix({weights.router, {}}, WeightFormat::kFloat32);
+    if (weights.predictor_in.weight.defined()) {
+      b.experts.predictor_in = DecodeMatrix(weights.predictor_in, WeightFormat::kFloat32);
+    }
+    for (int64_t e = 0; e < o_.experts.count; ++e) {
+      b.experts.in.emplace_back(Linear{weights.in[e], {}}, options_.weights);
+      b.experts.out.emplace_back(Linear{weights.out[e], {}}, options_.weights);
+    }
+  }
 
   void begin_step(std::span<const DecodeInput> inputs) {
     items_.clear();
@@ -334,9 +269,13 @@ class Decoder::Impl {
     b.attention_out(mixed_.data(), count, attended_);
     kernels::add(attended_.data(), count * d, inputs_.data());  // x + a
     normalize(inputs_, b.block->mlp_norm, normed_);
-    b.mlp_in(normed_.data(), count, hidden_);
-    activate(count);
-    b.mlp_out(activated_.data(), count, updates_);
+    if (b.block->experts.defined()) {
+      run_experts(b, chosen);
+    } else {
+      b.mlp_in(normed_.data(), count, hidden_);
+      activate(count, o_.mlp_hidden());
+      b.mlp_out(activated_.data(), count, updates_);
+    }
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i * d);
       kernels::add_scaled_sum(&attended_[at], &updates_[at],
@@ -394,8 +333,92 @@ class Decoder::Impl {
     });
   }
 
-  void activate(int64_t count) {
-    const int64_t hidden = o_.mlp_hidden();
+  /// updates_ becomes the experts' sum for each chosen item, from normed_.
+  void run_experts(const DecodeBlock& b, const std::vector<int64_t>& chosen) {
+    const int64_t d = o_.d_model, choices = o_.expert_choices();
+    const auto count = static_cast<int64_t>(chosen.size());
+    b.experts.router(normed_.data(), count, probabilities_);
+    for (int64_t i = 0; i < count; ++i) softmax(&probabilities_[static_cast<size_t>(i * choices)]);
+    choose_experts(b, chosen);
+    updates_.assign(static_cast<size_t>(count * d), 0.0F);
+    for (size_t e = 0; e < expert_items_.size(); ++e) {
+      const std::vector<int64_t>& items = expert_items_[e];
+      if (items.empty()) continue;  // no weight of the expert is read
+      expert_inputs_.resize(items.size() * static_cast<size_t>(d));
+      for (size_t i = 0; i < items.size(); ++i) {
+        std::copy_n(&normed_[static_cast<size_t>(items[i] * d)], d,
+                    &expert_inputs_[i * static_cast<size_t>(d)]);
+      }
+      b.experts.in[e](expert_inputs_.data(), std::ssize(items), hidden_);
+      activate(std::ssize(items), o_.expert_hidden());
+      b.experts.out[e](activated_.data(), std::ssize(items), expert_outputs_);
+      for (size_t i = 0; i < items.size(); ++i) {
+        const float scale = probabilities_[static_cast<size_t>(items[i] * choices) + e] *
+                            static_cast<float>(expert_scale(o_));
+        float* update = &updates_[static_cast<size_t>(items[i] * d)];
+        const float* output = &expert_outputs_[i * static_cast<size_t>(d)];
+        for (int64_t j = 0; j < d; ++j) update[j] += scale * output[j];
+      }
+    }
+  }
+
+  void softmax(float* row) const {
+    const int64_t choices = o_.expert_choices();
+    const float peak = *std::max_element(row, row + choices);
+    float sum = 0;
+    for (int64_t j = 0; j < choices; ++j) sum += row[j] = std::exp(row[j] - peak);
+    for (int64_t j = 0; j < choices; ++j) row[j] /= sum;
+  }
+
+  /// expert_items_ gets the chosen items (by their place) that each expert takes.
+  void choose_experts(const DecodeBlock& b, const std::vector<int64_t>& chosen) {
+    const int64_t choices = o_.expert_choices();
+    const auto experts = static_cast<size_t>(o_.experts.count);
+    const bool predicted = options_.routing == Routing::kPredictor && !b.experts.thresholds.empty();
+    if (predicted) predict_experts(b, std::ssize(chosen));
+    expert_items_.assign(experts, {});
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      const Item& item = items_[static_cast<size_t>(chosen[i])];
+      auto& caps = rows_[static_cast<size_t>(item.row)].expert_caps[b.experts.index];
+      const int64_t rank = places_[i] - 1;  // among the row's tokens in this block
+      const float* row = &probabilities_[i * static_cast<size_t>(choices)];
+      if (b.experts.thresholds.empty()) {
+        for (const int64_t choice :
+             experts_of_token({row, static_cast<size_t>(choices)}, o_.experts)) {
+          const auto e = static_cast<size_t>(choice);
+          if (e < experts && caps[e].admit(true, rank)) {
+            expert_items_[e].push_back(static_cast<int64_t>(i));
+          }
+        }
+        continue;
+      }
+      const float* scores = predicted ? &logits_of_experts_[i * experts] : row;
+      for (size_t e = 0; e < experts; ++e) {
+        if (caps[e].admit(scores[e] > b.experts.thresholds[e], rank)) {
+          expert_items_[e].push_back(static_cast<int64_t>(i));
+        }
+      }
+    }
+  }
+
+  /// Predictors' logits of each expert, from normed_: [count, E].
+  void predict_experts(const DecodeBlock& b, int64_t count) {
+    const int64_t width = b.experts.predictor_in.out(), experts = o_.experts.count;
+    const Linear& out = b.block->experts.predictor_out;
+    b.experts.predictor_in(normed_.data(), count, hidden_);
+    logits_of_experts_.resize(static_cast<size_t>(count * experts));
+    for (int64_t i = 0; i < count; ++i) {
+      float* hidden = &hidden_[static_cast<size_t>(i * width)];
+      for (int64_t j = 0; j < width; ++j) hidden[j] /= 1 + std::exp(-hidden[j]);
+      for (int64_t e = 0; e < experts; ++e) {
+        logits_of_experts_[static_cast<size_t>(i * experts + e)] =
+            kernels::dot(out.weight.const_data_ptr<float>() + e * width, hidden, width) +
+            out.bias.const_data_ptr<float>()[e];
+      }
+    }
+  }
+
+  void activate(int64_t count, int64_t hidden) {
     activated_.resize(static_cast<size_t>(count * hidden));
     if (o_.activation == Activation::kGelu) {
       kernels::gelu(hidden_.data(), count * hidden, activated_.data());
@@ -425,6 +448,9 @@ class Decoder::Impl {
   std::vector<int64_t> places_, turns_;
   Floats stream_, inputs_, normed_, qkv_, mixed_, attended_, hidden_, activated_, updates_;
   Floats gates_, scratch_, logits_;
+  size_t num_expert_blocks_ = 0;
+  std::vector<std::vector<int64_t>> expert_items_;
+  Floats probabilities_, logits_of_experts_, expert_inputs_, expert_outputs_;
 };
 
 Decoder::Decoder(const Model& model, const DecoderOptions& options)
@@ -471,9 +497,12 @@ int64_t Decoder::kv_bytes(int64_t row) const {
 int64_t Decoder::weight_bytes() const {
   int64_t bytes = impl_->head_.bytes();
   for (const DecodeBlock& b : impl_->blocks_) {
-    for (const Matrix* matrix :
+    for (const DecodeMatrix* matrix :
          {&b.qkv, &b.attention_out, &b.mlp_in, &b.mlp_out, &b.predictor_in}) {
       bytes += matrix->bytes();
+    }
+    for (const auto* matrices : {&b.experts.in, &b.experts.out}) {
+      for (const DecodeMatrix& matrix : *matrices) bytes += matrix.bytes();
     }
   }
   return bytes;

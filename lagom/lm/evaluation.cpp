@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numbers>
 #include <stdexcept>
 
@@ -19,32 +18,23 @@ double ratio(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-/// Batches of windows side by side.
-void for_each_batch(const Model& model, const TokenRange& range, const text::Tokenizer& tokenizer,
-                    const EvaluationOptions& options,
-                    const std::function<void(const LmBatch&)>& visit) {
-  const int64_t length = std::min(model.options().seq_len, range.size() - 1);
-  if (length < 1) {
-    throw std::invalid_argument("the text has " + std::to_string(range.size()) +
-                                " tokens: too few to evaluate");
-  }
-  int64_t windows = (range.size() - 1) / length;
-  if (options.max_windows > 0) windows = std::min(windows, options.max_windows);
-  for (int64_t first = 0; first < windows; first += options.batch) {
-    std::vector<int64_t> begins;
-    for (int64_t w = first; w < std::min(windows, first + options.batch); ++w) {
-      begins.push_back(w * length);
-    }
-    visit(range.batch(begins, length, model.options().vocab_size,
-                      options.documents ? tokenizer.end_of_text() : std::nullopt));
-  }
-}
-
 ForwardResult forward(const Model& model, const LmBatch& batch, const EvaluationOptions& options) {
   return model.forward(batch.tokens, {.routing = options.routing,
                                       .capacity = options.capacity,
                                       .hard_cap = options.hard_cap,
                                       .segments = batch.segments});
+}
+
+/// Decisions against what top-k chose; both bool, of one shape.
+RoutingCounts count_decisions(const at::Tensor& predicted, const at::Tensor& chosen) {
+  const auto count = [](const at::Tensor& mask) { return mask.sum().item<int64_t>(); };
+  RoutingCounts counts;
+  counts.true_positive = count(predicted & chosen);
+  counts.false_positive = count(predicted) - counts.true_positive;
+  counts.false_negative = count(chosen) - counts.true_positive;
+  counts.true_negative =
+      predicted.numel() - counts.true_positive - counts.false_positive - counts.false_negative;
+  return counts;
 }
 
 }  // namespace
@@ -78,15 +68,33 @@ RoutingCounts& RoutingCounts::operator+=(const RoutingCounts& other) {
 }
 
 RoutingCounts count_predictions(const RoutedLayer& layer) {
-  const at::Tensor predicted = layer.predictor_logits.detach() > 0;
-  const auto count = [](const at::Tensor& mask) { return mask.sum().item<int64_t>(); };
-  RoutingCounts counts;
-  counts.true_positive = count(predicted & layer.chosen);
-  counts.false_positive = count(predicted) - counts.true_positive;
-  counts.false_negative = count(layer.chosen) - counts.true_positive;
-  counts.true_negative =
-      predicted.numel() - counts.true_positive - counts.false_positive - counts.false_negative;
-  return counts;
+  return count_decisions(layer.predictor_logits.detach() > 0, layer.chosen);
+}
+
+RoutingCounts count_predictions(const ExpertLayer& layer) {
+  const at::Tensor there = layer.present.unsqueeze(1);
+  return count_decisions((layer.predictor_logits.detach() > 0).logical_and(there),
+                         layer.chosen.narrow(1, 0, layer.predictor_logits.size(1)));
+}
+
+void for_each_window_batch(const Model& model, const TokenRange& range,
+                           const text::Tokenizer& tokenizer, const EvaluationOptions& options,
+                           const std::function<void(const LmBatch&)>& visit) {
+  const int64_t length = std::min(model.options().seq_len, range.size() - 1);
+  if (length < 1) {
+    throw std::invalid_argument("the text has " + std::to_string(range.size()) +
+                                " tokens: too few to evaluate");
+  }
+  int64_t windows = (range.size() - 1) / length;
+  if (options.max_windows > 0) windows = std::min(windows, options.max_windows);
+  for (int64_t first = 0; first < windows; first += options.batch) {
+    std::vector<int64_t> begins;
+    for (int64_t w = first; w < std::min(windows, first + options.batch); ++w) {
+      begins.push_back(w * length);
+    }
+    visit(range.batch(begins, length, model.options().vocab_size,
+                      options.documents ? tokenizer.end_of_text() : std::nullopt));
+  }
 }
 
 Evaluation evaluate(const Model& model, const TokenRange& range, const text::Tokenizer& tokenizer,
@@ -94,10 +102,11 @@ Evaluation evaluate(const Model& model, const TokenRange& range, const text::Tok
   const at::NoGradGuard no_grad;
   Evaluation result;
   const auto routed = static_cast<size_t>(model.options().num_routed());
+  const auto blocks = static_cast<size_t>(model.options().num_expert_blocks());
   std::vector<int64_t> entered(routed, 0);
   double nats = 0;
   int64_t bytes = 0;
-  for_each_batch(model, range, tokenizer, options, [&](const LmBatch& batch) {
+  for_each_window_batch(model, range, tokenizer, options, [&](const LmBatch& batch) {
     const ForwardResult pass = forward(model, batch, options);
     const int64_t count = batch.targets.numel();
     const at::Tensor loss =
@@ -115,6 +124,14 @@ Evaluation evaluate(const Model& model, const TokenRange& range, const text::Tok
       result.predictions.resize(routed);
       result.predictions[i] += count_predictions(layer);
     }
+    result.experts.resize(blocks);
+    for (const ExpertLayer& layer : pass.experts) {
+      const auto i = static_cast<size_t>(model.options().expert_block_index(layer.layer));
+      result.experts[i] += count_load(layer, model.options().experts.count);
+      if (options.routing != Routing::kTopK || !layer.predictor_logits.defined()) continue;
+      result.expert_predictions.resize(blocks);
+      result.expert_predictions[i] += count_predictions(layer);
+    }
   });
   result.loss = nats / static_cast<double>(result.tokens);
   result.bits_per_byte =
@@ -125,15 +142,18 @@ Evaluation evaluate(const Model& model, const TokenRange& range, const text::Tok
 
 void calibrate_thresholds(Model& model, const TokenRange& range, const text::Tokenizer& tokenizer,
                           const EvaluationOptions& options) {
-  if (model.options().num_routed() == 0) return;
+  const bool experts_choose = model.calibrated_expert_thresholds.defined();
+  const int64_t decisions =
+      model.options().num_routed() + (experts_choose ? model.options().num_expert_blocks() : 0);
+  if (decisions == 0) return;
   const at::NoGradGuard no_grad;
   const double share = options.capacity > 0 ? options.capacity : model.options().routed_share();
   EvaluationOptions pass = options;
   pass.routing = Routing::kTopK;
-  // What a block sees depends on what the blocks before it let in: each pass settles one more.
-  for (int64_t layer = 0; layer < model.options().num_routed(); ++layer) {
+  // What a decision sees depends on those before it: each pass settles one more.
+  for (int64_t settled = 0; settled < decisions; ++settled) {
     std::vector<ForwardResult> results;
-    for_each_batch(model, range, tokenizer, options, [&](const LmBatch& batch) {
+    for_each_window_batch(model, range, tokenizer, options, [&](const LmBatch& batch) {
       ForwardResult& result = results.emplace_back(forward(model, batch, pass));
       result.hidden = at::Tensor();  // only the scores are needed
     });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "lagom/lm/data.h"
@@ -26,6 +27,8 @@ struct RoutingCounts {
 
 /// The predictor's answers (logit above 0) against the tokens that were chosen in this pass.
 RoutingCounts count_predictions(const RoutedLayer& layer);
+/// Likewise of all of a block's experts together.
+RoutingCounts count_predictions(const ExpertLayer& layer);
 
 struct Evaluation {
   int64_t tokens = 0;
@@ -34,6 +37,8 @@ struct Evaluation {
   std::vector<double> rates;  ///< Share of tokens that entered each routed block.
   /// Per routed block, under top-k routing with a predictor; empty otherwise.
   std::vector<RoutingCounts> predictions;
+  std::vector<ExpertLoad> experts;                ///< Of each block with experts.
+  std::vector<RoutingCounts> expert_predictions;  ///< Likewise, as `predictions`.
 };
 
 struct EvaluationOptions {
@@ -45,6 +50,12 @@ struct EvaluationOptions {
   bool documents = true;
 };
 
+/// Calls `visit` with windows of seq_len tokens side by side, `batch` of them at a time. Throws as
+/// evaluate.
+void for_each_window_batch(const Model& model, const TokenRange& range,
+                           const text::Tokenizer& tokenizer, const EvaluationOptions& options,
+                           const std::function<void(const LmBatch&)>& visit);
+
 /// The model on windows of seq_len tokens side by side. Causal rules give the loss of the text as
 /// it would be sampled; top-k looks ahead. Throws std::invalid_argument when the range has no whole
 /// window.
@@ -52,7 +63,8 @@ Evaluation evaluate(const Model& model, const TokenRange& range, const text::Tok
                     const EvaluationOptions& options);
 
 /// Sets the model's calibrated thresholds on such windows, to route its capacity (or `capacity`) in
-/// every block when all of them follow their thresholds. One pass per routed block.
+/// every block when all of them follow their thresholds, and those of experts that choose to let in
+/// the experts' own. One pass per routed block and per block with such experts.
 void calibrate_thresholds(Model& model, const TokenRange& range, const text::Tokenizer& tokenizer,
                           const EvaluationOptions& options);
 

@@ -20,7 +20,8 @@ enum class AttentionCount {
 /// One kind of product of one block, or of the head (layer -1).
 struct FlopRow {
   int64_t layer = 0;
-  std::string name;      ///< qkv, attention, attention_out, mlp, router, predictor, head
+  std::string name;      ///< qkv, attention, attention_out, mlp, router, predictor, head;
+                         ///< experts, expert_router, expert_predictor
   int64_t forward = 0;   ///< Per sequence.
   int64_t training = 0;  ///< Forward and backward.
 };
@@ -38,7 +39,8 @@ struct FlopTable {
 };
 
 /// The products of one sequence. Training is three times the forward pass; the predictor's first
-/// layer, whose input gets no gradient, two times.
+/// layer, whose input gets no gradient, two times. Where tokens choose experts, no-ops take their
+/// even share of the choices.
 /// Throws std::invalid_argument for a length outside [1, seq_len].
 FlopTable count_flops(const LmOptions& options, int64_t length,
                       AttentionCount attention = AttentionCount::kSquare);
@@ -46,6 +48,9 @@ FlopTable count_flops(const LmOptions& options, int64_t length,
 /// FLOPs of decoding the token at position `position` with a KV cache when a share `rate` of the
 /// tokens so far and of this one entered each routed block: an expectation, hence no whole number.
 double decode_flops(const LmOptions& options, int64_t position, double rate);
+
+/// Numbers in a model's parameters: what Model::num_parameters counts, without making it.
+int64_t count_parameters(const LmOptions& options);
 
 /// Bytes of keys and values after `length` tokens of which `routed` entered each routed block.
 int64_t kv_bytes(const LmOptions& options, int64_t length, int64_t routed,

@@ -212,8 +212,8 @@ LoadedModel import_model(const std::filesystem::path& path) {
 
 void export_llama(const Model& model, const std::filesystem::path& folder) {
   const LmOptions& o = model.options();
-  if (o.num_routed() > 0 || o.norm != Norm::kRms || o.activation != Activation::kSwiglu ||
-      o.positions != Positions::kRotary || o.bias) {
+  if (o.num_routed() > 0 || o.experts.count > 0 || o.norm != Norm::kRms ||
+      o.activation != Activation::kSwiglu || o.positions != Positions::kRotary || o.bias) {
     throw std::invalid_argument(
         "Llama's form holds dense models of RMS norm, SwiGLU and rotary positions without biases");
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lagom/lm/block.h"
+#include "lagom/lm/experts.h"
 #include "lagom/lm/options.h"
 
 namespace lagom::lm {
@@ -29,12 +30,16 @@ struct NamedTensor {
 /// What one forward pass does beside the model's options.
 struct PassOptions {
   Routing routing = Routing::kTopK;
-  double capacity = 0;      ///< Share of tokens that enter routed blocks; 0: the model's capacity.
-  bool hard_cap = false;    ///< Causal routing only: never more than the capacity (HardCap).
-  uint64_t draw = 0;        ///< Seed of random selection; another in each training step.
-  at::Tensor segments;      ///< int64 [B, T]: document of each token; undefined: one document.
-  bool bfloat16 = false;    ///< Linear layers of the blocks round their operands.
-  bool checkpoint = false;  ///< Keep only each block's input for the gradient.
+  double capacity = 0;    ///< Share of tokens that enter routed blocks; 0: the model's capacity.
+  bool hard_cap = false;  ///< Causal routing only: never more than the capacity (HardCap).
+  uint64_t draw = 0;      ///< Seed of random selection; another in each training step.
+  /// What tokens are chosen by in place of the routers' weights, which still scale: [B, T] for each
+  /// routed block, larger is sooner. Top-k routing only; empty: none.
+  std::vector<at::Tensor> selection_scores;
+  at::Tensor segments;    ///< int64 [B, T]: document of each token; undefined: one document.
+  bool bfloat16 = false;  ///< Linear layers of the blocks round their operands.
+  /// Keep only each block's input for the gradient; blocks with experts keep everything.
+  bool checkpoint = false;
 };
 
 /// What a routed block decided.
@@ -48,6 +53,7 @@ struct RoutedLayer {
 struct ForwardResult {
   at::Tensor hidden;  ///< [B, T, D] after the last norm.
   std::vector<RoutedLayer> routed;
+  std::vector<ExpertLayer> experts;
 };
 
 /// A language model: embedding, dense and routed blocks, norm, head. float32 on the CPU.
@@ -79,17 +85,24 @@ class Model {
   /// Thresholds of router weights, one per routed block in order; NaN where there is none yet.
   at::Tensor calibrated_thresholds;  ///< [num_routed], set by `calibrate`.
   at::Tensor ema_thresholds;         ///< [num_routed], followed in training.
+  /// The same of experts that choose, on their probabilities: [blocks with experts, E]. Undefined
+  /// in other models.
+  at::Tensor calibrated_expert_thresholds, ema_expert_thresholds;
 
   /// Moves the running thresholds towards this batch's k-th largest weights (mean over sequences).
   void update_ema_thresholds(const ForwardResult& result, double capacity);
 
   /// The largest weight with `share` of all tokens' weights at or above it, per routed block:
-  /// thresholds that route this share of such text.
+  /// thresholds that route this share of such text. Experts' let in the experts' own capacity.
   void calibrate(const std::vector<ForwardResult>& results, double share);
 
   /// What a token's score must exceed to enter under causal routing; for the predictor, its logit.
   /// `index` counts routed blocks. Throws c10::ValueError where the model lacks what is asked for.
   float causal_threshold(Routing routing, int64_t index, double share) const;
+  /// The same for each expert of a block that has them, `index` counting such blocks: of
+  /// predictors' logits under Routing::kPredictor, of probabilities otherwise. Empty where tokens
+  /// choose. Router weights' sign says nothing about experts: Routing::kRouter is refused.
+  std::vector<float> expert_thresholds(Routing routing, int64_t index) const;
 
   const at::Tensor& embedding() const { return embedding_; }
   const at::Tensor& head() const { return options_.tied_head ? embedding_ : head_; }
@@ -100,8 +113,11 @@ class Model {
  private:
   at::Tensor routed_block(const Block& block, int64_t layer, const at::Tensor& x,
                           const PassOptions& pass, ForwardResult& result) const;
-  at::Tensor update(const Block& block, const at::Tensor& x, const TokenPlaces& places,
-                    const PassOptions& pass) const;
+  /// The update of a block's tokens x [B, n, D]; flat and present [B * n] are as an ExpertLayer's.
+  at::Tensor update(int64_t layer, const at::Tensor& x, const TokenPlaces& places,
+                    const at::Tensor& flat, const at::Tensor& present, const PassOptions& pass,
+                    ForwardResult& result) const;
+  void calibrate_experts(const std::vector<ForwardResult>& results);
   std::vector<std::vector<int64_t>> choose(const RoutedLayer& routed, const at::Tensor& selection,
                                            int64_t index, const PassOptions& pass) const;
 
@@ -119,9 +135,11 @@ at::Tensor apply_gate(Gate gate, const at::Tensor& scores);
 float apply_gate(Gate gate, float score);
 
 /// Losses beside the language model's, means over layers and tokens; undefined where the model has
-/// no such part. Both are binary cross-entropies against "top-k chose this token".
+/// no such part. The first two are binary cross-entropies against "top-k chose this token".
 struct RoutingLosses {
-  at::Tensor predictor, auxiliary;
+  at::Tensor predictor;  ///< Of routers' predictors plus that of experts'.
+  at::Tensor auxiliary;
+  at::Tensor balance;  ///< balance_loss of experts that tokens choose.
 };
 RoutingLosses routing_losses(const ForwardResult& result, const LmOptions& options);
 

@@ -176,6 +176,51 @@ class AddRows : public Function<AddRows> {
   }
 };
 
+class GroupedLinear : public Function<GroupedLinear> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& input, const Tensor& weight,
+                        const std::vector<int64_t>& offsets) {
+    const Tensor x = input.contiguous();
+    const Tensor y = at::empty({x.size(0), weight.size(1)}, x.options());
+    for_groups(offsets, [&](int64_t e, int64_t begin, int64_t count) {
+      Tensor part = y.narrow(0, begin, count);
+      at::mm_out(part, x.narrow(0, begin, count), weight[e].t());
+    });
+    ctx->save_for_backward({x, weight});
+    ctx->saved_data["offsets"] = offsets;
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1];
+    const Tensor grad_y = grads[0].contiguous();
+    const Tensor grad_x = at::empty_like(x);
+    const Tensor grad_weight = at::empty_like(weight);
+    const auto offsets = ctx->saved_data["offsets"].toIntVector();
+    for (int64_t e = 0; e < weight.size(0); ++e) {
+      const auto at = static_cast<size_t>(e);
+      if (offsets[at] == offsets[at + 1]) grad_weight[e].zero_();
+    }
+    for_groups(offsets, [&](int64_t e, int64_t begin, int64_t count) {
+      const Tensor grad = grad_y.narrow(0, begin, count);
+      Tensor part = grad_x.narrow(0, begin, count), expert = grad_weight[e];
+      at::mm_out(part, grad, weight[e]);
+      at::mm_out(expert, grad.t(), x.narrow(0, begin, count));
+    });
+    return {grad_x, grad_weight, Tensor()};
+  }
+
+ private:
+  template <typename Body>
+  static void for_groups(const std::vector<int64_t>& offsets, Body&& body) {
+    for (size_t e = 0; e + 1 < offsets.size(); ++e) {
+      const int64_t count = offsets[e + 1] - offsets[e];
+      if (count > 0) body(static_cast<int64_t>(e), offsets[e], count);
+    }
+  }
+};
+
 class NextTokenLoss : public Function<NextTokenLoss> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& input, const Tensor& head,
@@ -250,6 +295,21 @@ Tensor swiglu(const Tensor& gate_up) {
 Tensor add_rows(const Tensor& x, const Tensor& update, const Tensor& indices, const Tensor& scale) {
   return AddRows::apply(x, update, indices,
                         scale.defined() ? scale : at::ones({indices.size(0)}, x.options()));
+}
+
+std::span<const float> row_of(const Tensor& x, int64_t row) {
+  const int64_t width = x.size(1);
+  return {x.const_data_ptr<float>() + row * width, static_cast<size_t>(width)};
+}
+
+Tensor grouped_linear(const Tensor& x, const Tensor& weight, const std::vector<int64_t>& offsets) {
+  TORCH_CHECK_VALUE(x.dim() == 2 && weight.dim() == 3 && weight.size(2) == x.size(1) &&
+                        std::ssize(offsets) == weight.size(0) + 1 && offsets.front() == 0 &&
+                        offsets.back() == x.size(0),
+                    "grouped_linear: expected x [P, in], weight [E, out, in] and offsets from 0 to "
+                    "P, got ",
+                    x.sizes(), ", ", weight.sizes(), " and ", offsets);
+  return GroupedLinear::apply(x, weight, offsets);
 }
 
 Tensor next_token_loss(const Tensor& hidden, const Tensor& head, const Tensor& targets) {

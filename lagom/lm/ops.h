@@ -8,6 +8,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "lagom/lm/options.h"
 
@@ -25,10 +27,15 @@ at::Tensor gelu_tanh(const at::Tensor& x);
 at::Tensor swiglu(const at::Tensor& gate_up);
 
 /// x with scale[i] * update[i] added to row indices[i]: the routed block's scatter.
-/// x: [N, D]; update: [k, D]; indices: int64 [k], each row at most once among those with a scale
-/// other than 0; scale: [k], undefined for 1.
+/// x: [N, D]; update: [k, D]; indices: int64 [k], which may repeat; scale: [k], undefined for 1.
 at::Tensor add_rows(const at::Tensor& x, const at::Tensor& update, const at::Tensor& indices,
                     const at::Tensor& scale);
+
+/// Products of several linear layers at once: rows offsets[e] .. offsets[e + 1] - 1 of x meet
+/// weight[e]. x: [P, in]; weight: [E, out, in], x's dtype; offsets: E + 1 ascending, the first 0,
+/// the last P. Returns [P, out].
+at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& weight,
+                          const std::vector<int64_t>& offsets);
 
 /// What attention needs beside its input.
 struct AttentionPlaces {
@@ -46,6 +53,9 @@ struct AttentionPlaces {
 /// head_dim). Up to 1024 tokens the probabilities are kept and products go by blocks of queries
 /// that leave out the keys behind them; beyond, ATen's flash attention keeps none.
 at::Tensor causal_attention(const at::Tensor& qkv, const AttentionPlaces& places);
+
+/// A row of a contiguous float32 matrix.
+std::span<const float> row_of(const at::Tensor& x, int64_t row);
 
 /// Mean cross-entropy in nats of the next tokens, computed a chunk of rows at a time: logits and
 /// their gradient share memory, and never stand whole.

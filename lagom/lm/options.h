@@ -90,6 +90,53 @@ struct RoutingOptions {
   }
 };
 
+/// Who chooses between tokens and experts.
+enum class ExpertChoice {
+  kExpert,  ///< Each expert takes its best tokens of a sequence (Zhou et al. 2022, arXiv
+            ///< 2202.09368): the load is even, but the choice looks ahead.
+  kToken    ///< Each token takes its best experts: causal; a loss keeps the load even.
+};
+std::span<const std::string_view> option_names(ExpertChoice);
+
+/// Experts in the place of some blocks' MLP. What Raposo et al. call
+///   MoE              experts in blocks that take all tokens, no_ops = 0
+///   staged MoDE      experts in routed blocks: tokens go around the block or meet its experts
+///   integrated MoDE  no_ops > 0 in blocks that take all tokens
+/// A token's update is the sum of its experts' outputs, each scaled by the router's softmax.
+struct ExpertOptions {
+  int64_t count = 0;   ///< Experts E of a block; 0: MLPs everywhere.
+  int64_t no_ops = 0;  ///< Further choices E0 that cost nothing and change nothing.
+  int64_t every = 1;   ///< Each `every`-th block has experts ...
+  int64_t offset = 0;  ///< ... from this one on, counted from 0.
+  ExpertChoice choice = ExpertChoice::kExpert;
+  /// Expert choice: of n tokens an expert takes ceil(capacity * n / (E + E0)).
+  double capacity = 1;
+  int64_t per_token = 1;  ///< Token choice: how many of the E + E0 a token takes.
+  /// Token choice: of the first t tokens an expert takes at most ceil(token_cap * per_token * t /
+  /// (E + E0)), in training as in decoding; 0: all that choose it.
+  double token_cap = 0;
+  /// Token choice: weight of the balance loss, (E + E0) sum_j share_j * mean probability_j.
+  double balance_weight = 0.01;
+  /// The softmax is multiplied by E + E0: an expert's scale is 1 where the router does not care.
+  bool scaled = true;
+  int64_t d_expert = 0;  ///< Hidden width of an expert; 0: the MLP's.
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("count", self.count);
+    visit("no_ops", self.no_ops);
+    visit("every", self.every);
+    visit("offset", self.offset);
+    visit("choice", self.choice);
+    visit("capacity", self.capacity);
+    visit("per_token", self.per_token);
+    visit("token_cap", self.token_cap);
+    visit("balance_weight", self.balance_weight);
+    visit("scaled", self.scaled);
+    visit("d_expert", self.d_expert);
+  }
+};
+
 /// A decoder-only transformer: pre-norm blocks of attention and MLP on a residual stream.
 struct LmOptions {
   int64_t vocab_size = 256;
@@ -107,6 +154,7 @@ struct LmOptions {
   bool bias = false;  ///< Linear layers of the blocks have biases.
   bool tied_head = true;
   RoutingOptions routing;
+  ExpertOptions experts;
 
   int64_t head_dim() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads > 0 ? num_kv_heads : num_heads; }
@@ -116,10 +164,25 @@ struct LmOptions {
   bool is_routed(int64_t layer) const;
   int64_t num_routed() const;
   /// Tokens k of a sequence of `length` that a routed block takes: ceil(capacity * length), or the
-  /// count, within [1, length].
-  int64_t routed_tokens(int64_t length) const;
+  /// count, within [1, length]. A `share` above 0 takes the capacity's place.
+  int64_t routed_tokens(int64_t length, double share = 0) const;
   /// The share that enters, of sequences of seq_len.
   double routed_share() const;
+
+  bool has_experts(int64_t layer) const;
+  int64_t num_expert_blocks() const;
+  /// Of a block that has experts, among those that have.
+  int64_t expert_block_index(int64_t layer) const;
+  int64_t expert_choices() const { return experts.count + experts.no_ops; }  ///< E + E0
+  int64_t expert_hidden() const;
+  /// Experts have predictors: they choose, and routing.predictor is set.
+  bool has_expert_predictor() const;
+  /// Expert choice: tokens that an expert takes of n in its block, within [1, n].
+  int64_t expert_tokens(int64_t n) const;
+  /// What an expert takes of the tokens in its block, of sequences of seq_len: at most 1.
+  double expert_share(int64_t layer) const;
+  /// Tokens of a sequence of `length` that are in a block.
+  int64_t block_tokens(int64_t layer, int64_t length) const;
 
   /// Throws std::invalid_argument naming the first field that is out of range.
   void validate() const;
@@ -141,7 +204,11 @@ struct LmOptions {
     visit("bias", self.bias);
     visit("tied_head", self.tied_head);
     visit("routing", self.routing);
+    visit("experts", self.experts);
   }
+
+ private:
+  void validate_experts() const;
 };
 
 }  // namespace lagom::lm

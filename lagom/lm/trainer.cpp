@@ -3,9 +3,11 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <list>
 #include <numbers>
 #include <stdexcept>
 
@@ -53,6 +55,7 @@ std::vector<train::ParameterGroup> parameter_groups(const Model& model,
 std::unique_ptr<Model> make_model(LmTrainOptions& options) {
   const auto seed = static_cast<uint64_t>(options.seed);
   if (options.init.empty()) return std::make_unique<Model>(options.model, seed);
+  require(options.model.experts.count == 0, "a model with experts cannot begin from `init`");
   const LoadedModel dense = load_model(options.init);
   auto model = convert_to_routed(*dense.model, options.model.routing, seed);
   options.model = model->options();
@@ -110,6 +113,7 @@ class LmTrainer::Impl {
     report.learning_rate = train::learning_rate_at(options_.schedule, step_, options_.steps);
     flat_->zero_gradients();
     RoutingCounts predictions;
+    loads_.assign(static_cast<size_t>(options_.model.num_expert_blocks()), {});
     for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
       run_micro_batch(report, predictions, static_cast<uint64_t>(micro));
     }
@@ -134,7 +138,10 @@ class LmTrainer::Impl {
     train::Progress progress(step_, options_.steps);
     bool saved = true;
     while (step_ < options_.steps && !stop()) {
+      const auto start = std::chrono::steady_clock::now();
       const LmStepReport report = train_step();
+      training_seconds_ +=
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       saved = false;
       const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0; };
       if (due(options_.log_every) || step_ == options_.steps) log_step(report, log);
@@ -160,6 +167,7 @@ class LmTrainer::Impl {
     save_model(checkpoint(), *model_, tokenizer_name(), optimizer_->state(),
                {{"step", std::to_string(step_)},
                 {"cursor", std::to_string(sampler_.cursor())},
+                {"training_seconds", std::to_string(training_seconds_)},
                 {"train_options", options_to_toml(options_)}});
   }
 
@@ -197,6 +205,9 @@ class LmTrainer::Impl {
     };
     step_ = number("step");
     sampler_.set_cursor(number("cursor"));
+    if (const auto found = file.metadata.find("training_seconds"); found != file.metadata.end()) {
+      training_seconds_ = std::stod(found->second);
+    }
   }
 
   double capacity_at(int64_t step) const {
@@ -229,12 +240,23 @@ class LmTrainer::Impl {
     if (extra.auxiliary.defined()) {
       total = total + options_.model.routing.aux_weight * extra.auxiliary;
     }
+    if (extra.balance.defined()) {
+      total = total + options_.model.experts.balance_weight * extra.balance;
+    }
     const double share = 1.0 / static_cast<double>(options_.accumulate);
     (options_.accumulate == 1 ? total : total * share).backward();
     report.loss += loss.item<double>() * share;
     if (extra.predictor.defined()) {
       report.predictor_loss += extra.predictor.item<double>() * share;
-      for (const RoutedLayer& layer : result.routed) predictions += count_predictions(layer);
+      for (const RoutedLayer& layer : result.routed) {
+        if (layer.predictor_logits.defined()) predictions += count_predictions(layer);
+      }
+      for (const ExpertLayer& layer : result.experts) {
+        if (layer.predictor_logits.defined()) predictions += count_predictions(layer);
+      }
+    }
+    for (size_t i = 0; i < result.experts.size(); ++i) {
+      loads_[i] += count_load(result.experts[i], options_.model.experts.count);
     }
     model_->update_ema_thresholds(result, report.capacity);
   }
@@ -255,13 +277,32 @@ class LmTrainer::Impl {
         {"learning_rate", report.learning_rate},
         {"gradient_norm", report.gradient_norm},
         {"training_flops",
-         static_cast<double>(training_flops_per_step_) * static_cast<double>(step_)}};
+         static_cast<double>(training_flops_per_step_) * static_cast<double>(step_)},
+        {"training_seconds", training_seconds_}};
     if (options_.model.num_routed() > 0) scalars.push_back({"capacity", report.capacity});
-    if (options_.model.num_routed() > 0 && options_.model.routing.predictor) {
+    if (has_predictors()) {
       scalars.push_back({"predictor_loss", report.predictor_loss});
       scalars.push_back({"predictor_accuracy", report.predictor_accuracy});
     }
+    std::list<std::string> names;  // scalars only look at theirs
+    for (const ExpertLoad& load : loads_) {
+      const std::string block = "block_" + std::to_string(load.layer) + "_";
+      scalars.push_back(
+          {names.emplace_back(block + "imbalance"), load.imbalance(options_.model.experts.count)});
+      scalars.push_back({names.emplace_back(block + "untouched"),
+                         static_cast<double>(load.untouched) / static_cast<double>(load.tokens)});
+    }
     log.add(report.step, scalars);
+  }
+
+  bool has_predictors() const {
+    return (options_.model.num_routed() > 0 && options_.model.routing.predictor) ||
+           options_.model.has_expert_predictor();
+  }
+
+  /// Whether training's choices look ahead, so that text is sampled under another rule.
+  bool looks_ahead() const {
+    return options_.model.num_routed() > 0 || model_->ema_expert_thresholds.defined();
   }
 
   /// The headline is the loss of the text as it would be sampled.
@@ -270,16 +311,17 @@ class LmTrainer::Impl {
     const Evaluation top_k = evaluate(*model_, data_.validation, *data_.tokenizer, options);
     std::vector<formats::Scalar> scalars;
     char text[200];
-    if (options_.model.num_routed() == 0) {
+    if (!looks_ahead()) {
       scalars = {{"validation_loss", top_k.loss},
                  {"validation_bits_per_byte", top_k.bits_per_byte}};
       std::snprintf(text, sizeof text, "step %lld: validation loss %.4f nats, %.4f bits per byte",
                     static_cast<long long>(step_), top_k.loss, top_k.bits_per_byte);
-    } else if (options_.model.routing.predictor) {
+    } else if (has_predictors()) {
       options.routing = Routing::kPredictor;
       const Evaluation causal = evaluate(*model_, data_.validation, *data_.tokenizer, options);
       RoutingCounts counts;
       for (const RoutingCounts& layer : top_k.predictions) counts += layer;
+      for (const RoutingCounts& layer : top_k.expert_predictions) counts += layer;
       double rate = 0;
       for (const double r : causal.rates) rate += r / static_cast<double>(causal.rates.size());
       scalars = {{"validation_loss", causal.loss},
@@ -329,9 +371,11 @@ class LmTrainer::Impl {
   }
 
   text::WindowSampler sampler_;
+  std::vector<ExpertLoad> loads_;  ///< Of the last step.
   std::unique_ptr<train::FlatParameters> flat_;
   std::unique_ptr<train::AdamW> optimizer_;
   int64_t training_flops_per_step_ = 0;
+  double training_seconds_ = 0;  ///< In steps, of all processes that had a part.
 };
 
 LmTrainer::LmTrainer(const LmTrainOptions& options, const std::filesystem::path& folder,

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "lagom/util/statistics.h"
+
 namespace lagom::rank {
 namespace {
 
@@ -33,13 +35,6 @@ void draw(std::vector<size_t>& numbers, std::mt19937_64& random) {
   for (size_t& number : numbers) number = random() % numbers.size();
 }
 
-double quantile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], place - std::floor(place));
-}
-
 }  // namespace
 
 MetricsSummary summarize(std::span<const std::vector<GraphMetrics>> runs, int64_t resamples,
@@ -65,8 +60,8 @@ MetricsSummary summarize(std::span<const std::vector<GraphMetrics>> runs, int64_
   for (const Member member : kMembers) {
     for (size_t i = 0; i < means.size(); ++i) values[i] = means[i].*member;
     std::sort(values.begin(), values.end());
-    summary.low.*member = quantile(values, kTail);
-    summary.high.*member = quantile(values, 1 - kTail);
+    summary.low.*member = quantile_of(values, kTail);
+    summary.high.*member = quantile_of(values, 1 - kTail);
   }
   return summary;
 }

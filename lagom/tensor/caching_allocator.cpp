@@ -35,18 +35,18 @@ class CachingAllocator final : public c10::Allocator {
 
  private:
   void* take(size_t bytes) {
+    const size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     {
       const std::lock_guard lock(mutex_);
-      // The smallest that fits, unless a quarter of it would lie idle.
-      const auto it = free_.lower_bound(bytes);
-      if (it != free_.end() && it->first - it->first / 4 <= bytes) {
+      // The smallest that fits, unless a quarter of it would lie idle beyond the rounding up.
+      const auto it = free_.lower_bound(size);
+      if (it != free_.end() && it->first - it->first / 4 <= size) {
         void* block = it->second;
         cached_ -= it->first;
         free_.erase(it);
         return block;
       }
     }
-    const size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     void* block = std::aligned_alloc(kHugePage, size);
     if (block == nullptr) throw std::bad_alloc();
     ::madvise(block, size, MADV_HUGEPAGE);

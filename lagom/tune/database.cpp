@@ -1,6 +1,7 @@
 #include "lagom/tune/database.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,7 @@ json to_json(const KernelRecord& r) {
             {"compile_seconds", r.compile_seconds},
             {"ratio", {r.ratio.median, r.ratio.low, r.ratio.high}},
             {"pairs", r.ratio.pairs}};
-  if (!r.node.empty()) j["node"] = r.node;
+  for (const float value : r.node) j["node"].push_back(std::round(value * 1e3) / 1e3);
   if (r.seconds) j["seconds"] = *r.seconds;
   if (r.failure != measure::FailureKind::kNone) {
     j["failure"] = static_cast<int>(r.failure);
@@ -142,6 +143,14 @@ std::vector<DeviceRecords> read_databases(const std::filesystem::path& folder) {
     all.push_back(std::move(device));
   }
   return all;
+}
+
+void write_database_file(const std::filesystem::path& path, const DeviceRecords& records) {
+  std::string text = json{{"device", records.device}, {"format", 1}}.dump() + "\n";
+  for (const KernelRecord& record : records.records) {
+    text += to_json(record).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  }
+  write_file(path, text);
 }
 
 }  // namespace lagom::tune

@@ -59,5 +59,7 @@ struct DeviceRecords {
   std::vector<KernelRecord> records;
 };
 std::vector<DeviceRecords> read_databases(const std::filesystem::path& folder);
+/// Writes such a file whole; its name should be kernels-*.jsonl. Throws SystemError.
+void write_database_file(const std::filesystem::path& path, const DeviceRecords& records);
 
 }  // namespace lagom::tune

@@ -21,7 +21,7 @@ using CostFunction = std::function<std::vector<double>(
 class FormBeliefs {
  public:
   /// `costs` may be empty; `model_deviation` is its error in log(ratio).
-  FormBeliefs(Neighbours neighbours, CostFunction costs, double model_deviation = 0.4)
+  FormBeliefs(Neighbours neighbours, CostFunction costs, double model_deviation = 0.7)
       : neighbours_(std::move(neighbours)),
         costs_(std::move(costs)),
         model_deviation_(model_deviation) {}

@@ -160,6 +160,18 @@ void try_conditions(SearchSession& session) {
   session.try_configuration(configuration, "conditions", session.search_timing());
 }
 
+void try_likely_forms(SearchSession& session) {
+  Configuration configuration;
+  const auto& kernels = session.space().kernels();
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (const rewrite::Rule* rule = session.likely_form(i)) {
+      session.space().set_form(configuration, kernels[i], rule);
+    }
+  }
+  if (configuration.is_default() || !session.may_try(0.4)) return;
+  session.try_configuration(configuration, "likely", session.search_timing());
+}
+
 void take_back_forms(SearchSession& session) {
   std::vector<std::pair<double, size_t>> order;
   for (const KernelResult& kernel : session.result().kernels) {

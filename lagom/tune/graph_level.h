@@ -11,6 +11,9 @@ void compose_winners(SearchSession& session);
 /// The forms that fixed conditions choose (conditions.h), as one candidate.
 void try_conditions(SearchSession& session);
 
+/// The forms that are believed to win (SearchSession::likely_form), as one candidate.
+void try_likely_forms(SearchSession& session);
+
 /// A winner alone need not win in place: leaves out one kernel's form at a time, those with the
 /// smallest gain first.
 void take_back_forms(SearchSession& session);

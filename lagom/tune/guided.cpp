@@ -19,7 +19,8 @@ constexpr size_t kBatch = 3;       // candidates between two rankings
 constexpr int kOffspring = 400;    // drawn for each ranking, beside all single changes
 constexpr size_t kRescored = 100;  // of a ranking, when one of them is taken
 
-// What is believed of a decision that nothing is known of, as a share of the default's time.
+// What is believed of a decision that nothing is known of, as a share of the program's time when
+// the search begins.
 constexpr Belief kFlag{.mean = 0, .deviation = 0.01};
 constexpr Belief kBarrier{.mean = 0.005, .deviation = 0.008};
 
@@ -28,10 +29,16 @@ Belief layout_belief(double share) {
   return {.mean = 0.002 + 0.2 * share, .deviation = 0.004 + 0.2 * share};
 }
 
+Belief scaled(const Belief& belief, double factor) {
+  return {.mean = belief.mean * factor, .deviation = belief.deviation * factor};
+}
+
 class GuidedSearch {
  public:
   explicit GuidedSearch(SearchSession& session)
       : session_(session), model_([this](const std::string& d) { return prior_of(d); }) {
+    const Trial* best = session.best_trial();
+    if (best != nullptr) begin_ratio_ = std::min(best->ratio.median, 1.0);
     find_priors();
     for (const Trial& trial : session.result().trials) learn(trial);
   }
@@ -41,7 +48,7 @@ class GuidedSearch {
       const std::vector<Configuration> batch = propose();
       if (batch.empty()) {
         session_.report("search", "nothing is left that is expected to gain " +
-                                      percent_text(least_gain()) + " or more");
+                                      percent_text(least_gain() / begin_ratio_) + " or more");
         return;
       }
       for (const Configuration& configuration : batch) {
@@ -59,7 +66,7 @@ class GuidedSearch {
   };
 
   double least_gain() const {
-    return std::max(0.002, 0.2 * session_.result().baseline.noise_floor);
+    return begin_ratio_ * std::max(0.002, 0.2 * session_.result().baseline.noise_floor);
   }
 
   void find_priors() {
@@ -109,12 +116,13 @@ class GuidedSearch {
   Belief prior_of(const std::string& decision) const {
     const auto it = priors_.find(decision);
     if (it != priors_.end()) return it->second;
-    if (decision.starts_with("form ")) return {.mean = 0.005, .deviation = 0.01};
-    if (decision.starts_with("flag ")) return kFlag;
+    if (decision.starts_with("form "))
+      return scaled({.mean = 0.005, .deviation = 0.01}, begin_ratio_);
+    if (decision.starts_with("flag ")) return scaled(kFlag, begin_ratio_);
     const std::string node = decision.substr(0, decision.find(' '));
-    if (decision.find(" barrier ") != std::string::npos) return kBarrier;
+    if (decision.find(" barrier ") != std::string::npos) return scaled(kBarrier, begin_ratio_);
     const auto share = share_of_node_.find(node);
-    return layout_belief(share == share_of_node_.end() ? 0 : share->second);
+    return scaled(layout_belief(share == share_of_node_.end() ? 0 : share->second), begin_ratio_);
   }
 
   void learn(const Trial& trial) {
@@ -124,8 +132,9 @@ class GuidedSearch {
       const double spread = (trial.ratio.high - trial.ratio.low) / 4;
       // Decisions meet in place: their effects are not quite a sum.
       constexpr double kMisfit = 0.01;
+      const double noise = session_.result().baseline.noise_floor / 2;
       model_.observe(names, trial.ratio.median,
-                     std::hypot(spread, session_.result().baseline.noise_floor / 2, kMisfit));
+                     std::hypot(spread, trial.ratio.median * std::hypot(noise, kMisfit)));
     } else {
       // Wrong, too slow to compile, or given up: to be kept away from, not a time.
       model_.observe(names, model_.predict(names).mean + 0.3, 0.3);
@@ -154,7 +163,8 @@ class GuidedSearch {
       batch.push_back(pool[pick].configuration);
       // As if it had been measured and came out as expected: the next one is to tell something
       // else.
-      imagined.observe(pool[pick].names, imagined.predict(pool[pick].names).mean, 0.01);
+      imagined.observe(pool[pick].names, imagined.predict(pool[pick].names).mean,
+                       0.01 * begin_ratio_);
       pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(pick));
     }
     return batch;
@@ -217,6 +227,7 @@ class GuidedSearch {
   SearchSession& session_;
   std::unordered_map<std::string, Belief> priors_;
   std::unordered_map<std::string, double> share_of_node_;
+  double begin_ratio_ = 1;  ///< Of the best when the guided part begins.
   EffectModel model_;
 };
 

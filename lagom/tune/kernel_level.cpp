@@ -41,14 +41,16 @@ class KernelLevel {
     }
   }
 
+  void form_beliefs() {
+    FormBeliefs source(neighbours(), session_.options().costs);
+    for (const Kernel& kernel : session_.space().kernels()) {
+      session_.beliefs().push_back(source.of(kernel));
+    }
+    describe_source(source);
+  }
+
   void search_likely_kernels() {
     Database database(session_.options().database, session_.device_key());
-    FormBeliefs source(neighbours(database), session_.options().costs);
-    std::vector<std::vector<Belief>>& beliefs = session_.beliefs();
-    beliefs.clear();
-    for (const Kernel& kernel : session_.space().kernels()) beliefs.push_back(source.of(kernel));
-    describe_source(source);
-
     const double whole = session_.result().default_seconds;
     KernelSearchOptions kernel_options;
     kernel_options.seed = session_.options().seed;
@@ -63,7 +65,7 @@ class KernelLevel {
                      [&](size_t a, size_t b) { return gains[a] > gains[b]; });
     for (const size_t index : order) {
       if (gains[index] < kLeastGain * whole) break;
-      kernel_options.beliefs = beliefs[index];
+      kernel_options.beliefs = session_.beliefs()[index];
       if (!time_kernel(index, database, kernel_options)) return;
     }
   }
@@ -74,8 +76,9 @@ class KernelLevel {
   static constexpr double kLeastGain = 0.004;
 
   /// What this device's database knows, and what the other one that the user named does.
-  Neighbours neighbours(const Database& database) const {
+  Neighbours neighbours() const {
     Neighbours neighbours;
+    const Database database(session_.options().database, session_.device_key());
     for (const KernelRecord* record : database.records()) neighbours.add(*record);
     if (session_.options().inform_from.empty()) return neighbours;
     constexpr double kOtherDevice = 0.3;
@@ -235,6 +238,10 @@ class KernelLevel {
 
 void search_kernels(SearchSession& session) {
   KernelLevel(session).search_kernels();
+}
+
+void form_beliefs(SearchSession& session) {
+  KernelLevel(session).form_beliefs();
 }
 
 void search_likely_kernels(SearchSession& session) {

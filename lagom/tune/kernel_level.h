@@ -8,9 +8,12 @@ namespace lagom::tune {
 /// then the others, where much time is left to gain. Up to three fifths of the budget.
 void search_kernels(SearchSession& session);
 
-/// The same for strategy kModel: kernels in the order of the gain that is expected of their forms,
-/// and forms of each, while what is expected is worth a measurement. What was believed stays with
-/// the session (SearchSession::beliefs).
+/// Strategy kModel: sets what is believed of every kernel's forms (SearchSession::beliefs), without
+/// measuring.
+void form_beliefs(SearchSession& session);
+
+/// Strategy kModel, after `form_beliefs`: measures kernels in the order of the gain that is
+/// expected of their forms, and forms of each, while what is expected is worth a measurement.
 void search_likely_kernels(SearchSession& session);
 
 /// Kernels that were not reached or have no other form: their default times tell where a program

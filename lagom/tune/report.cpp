@@ -9,6 +9,7 @@
 #include "lagom/hlo/cost_analysis.h"
 #include "lagom/tune/advice.h"
 #include "lagom/tune/report_chart.h"
+#include "lagom/util/report.h"
 
 namespace lagom::tune {
 namespace {

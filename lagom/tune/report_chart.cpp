@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "lagom/util/report.h"
+
 namespace lagom::tune {
 namespace {
 
@@ -16,40 +18,7 @@ std::string number(double value, const char* format = "%.1f") {
   return buffer;
 }
 
-/// A step of 1, 2 or 5 times a power of ten that cuts `range` into about `count` parts.
-double nice_step(double range, int count) {
-  const double raw = range / count;
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (raw <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
-
 }  // namespace
-
-std::string html_escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string search_chart_svg(const TuneResult& result) {
   double last = 1, high = 1.05, low = 0.95;

@@ -1,15 +1,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lagom/tune/tuner.h"
 
 namespace lagom::tune {
-
-/// &, <, > and quotes as entities.
-std::string html_escape(std::string_view text);
 
 /// The search as an SVG: a point per measured trial at its time and speed-up, the best so far as a
 /// line, the noise floor as a band around 1.

@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <set>
@@ -90,13 +91,7 @@ class OptionsReader::Impl : public FieldVisitor {
     if (const toml::node* node = find(name)) value = get_integer(*node, name);
   }
   void field(std::string_view name, double& value) override {
-    const toml::node* node = find(name);
-    if (node == nullptr) return;
-    if (const auto* integer = node->as_integer()) {
-      value = static_cast<double>(integer->get());
-    } else {
-      value = get<double>(*node, name, "a number");
-    }
+    if (const toml::node* node = find(name)) value = get_number(*node, name);
   }
   void field(std::string_view name, std::string& value) override {
     if (const toml::node* node = find(name)) value = get<std::string>(*node, name, "a string");
@@ -106,6 +101,12 @@ class OptionsReader::Impl : public FieldVisitor {
     if (array == nullptr) return;
     value.clear();
     for (const toml::node& node : *array) value.push_back(get_integer(node, name));
+  }
+  void field(std::string_view name, std::vector<double>& value) override {
+    const toml::array* array = find_array(name);
+    if (array == nullptr) return;
+    value.clear();
+    for (const toml::node& node : *array) value.push_back(get_number(node, name));
   }
   void field(std::string_view name, std::vector<std::string>& value) override {
     const toml::array* array = find_array(name);
@@ -142,6 +143,16 @@ class OptionsReader::Impl : public FieldVisitor {
     refuse_unknown();
     levels_.pop_back();
   }
+  std::vector<std::string> names_in_table() override {
+    std::vector<std::pair<toml::source_position, std::string>> found;
+    for (const auto& [key, node] : *levels_.back().table) {
+      found.emplace_back(key.source().begin, std::string(key.str()));
+    }
+    std::sort(found.begin(), found.end());
+    std::vector<std::string> names;
+    for (auto& [position, name] : found) names.push_back(std::move(name));
+    return names;
+  }
   int narrow(std::string_view name, int64_t value) override {
     if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
       const toml::node* node = levels_.back().table->get(name);
@@ -174,6 +185,10 @@ class OptionsReader::Impl : public FieldVisitor {
     if (const auto* value = node.as<T>()) return value->get();
     fail(node, name,
          "expected " + std::string(expected) + ", found " + std::string(type_name(node)));
+  }
+  double get_number(const toml::node& node, std::string_view name) {
+    if (const auto* integer = node.as_integer()) return static_cast<double>(integer->get());
+    return get<double>(node, name, "a number");
   }
   int64_t get_integer(const toml::node& node, std::string_view name) {
     return get<int64_t>(node, name, "an integer");
@@ -222,17 +237,16 @@ class OptionsWriter::Impl : public FieldVisitor {
  protected:
   void field(std::string_view name, bool& value) override { add(name, value ? "true" : "false"); }
   void field(std::string_view name, int64_t& value) override { add(name, std::to_string(value)); }
-  void field(std::string_view name, double& value) override {
-    char buffer[32];
-    const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-    std::string text(buffer, end);
-    if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
-    add(name, text);
-  }
+  void field(std::string_view name, double& value) override { add(name, number_text(value)); }
   void field(std::string_view name, std::string& value) override { add(name, toml_string(value)); }
   void field(std::string_view name, std::vector<int64_t>& value) override {
     std::string text;
     for (const int64_t item : value) text += (text.empty() ? "" : ", ") + std::to_string(item);
+    add(name, "[" + text + "]");
+  }
+  void field(std::string_view name, std::vector<double>& value) override {
+    std::string text;
+    for (const double item : value) text += (text.empty() ? "" : ", ") + number_text(item);
     add(name, "[" + text + "]");
   }
   void field(std::string_view name, std::vector<std::string>& value) override {
@@ -251,6 +265,7 @@ class OptionsWriter::Impl : public FieldVisitor {
     return true;
   }
   void leave() override { open_.pop_back(); }
+  std::vector<std::string> names_in_table() override { return {}; }
   int narrow(std::string_view, int64_t value) override { return static_cast<int>(value); }
 
  private:
@@ -258,6 +273,13 @@ class OptionsWriter::Impl : public FieldVisitor {
     std::string name;
     std::string lines;
   };
+  static std::string number_text(double value) {
+    char buffer[32];
+    const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+    std::string text(buffer, end);
+    if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+    return text;
+  }
   void add(std::string_view name, std::string_view value) {
     tables_[open_.back()].lines.append(name).append(" = ").append(value).append("\n");
   }

@@ -13,7 +13,8 @@
 //     }
 //   };
 //
-// A field that is such a struct itself is a table of its own: `[router]`.
+// A field that is such a struct itself is a table of its own: `[router]`. A field of NamedTables is
+// a table of tables whose names the file chooses: `[families.dense]`.
 
 #include <cstdint>
 #include <filesystem>
@@ -22,9 +23,14 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lagom {
+
+/// Structs by name, in the order of the file.
+template <typename Options>
+using NamedTables = std::vector<std::pair<std::string, Options>>;
 
 /// Sees each field of an options struct by name; readers and writers implement it.
 class FieldVisitor {
@@ -46,6 +52,8 @@ class FieldVisitor {
         T::visit_fields(value, *this);
         leave();
       }
+    } else if constexpr (requires { typename T::value_type::second_type; }) {
+      named_tables(name, value);
     } else {
       field(name, value);
     }
@@ -57,6 +65,7 @@ class FieldVisitor {
   virtual void field(std::string_view name, double& value) = 0;
   virtual void field(std::string_view name, std::string& value) = 0;
   virtual void field(std::string_view name, std::vector<int64_t>& value) = 0;
+  virtual void field(std::string_view name, std::vector<double>& value) = 0;
   virtual void field(std::string_view name, std::vector<std::string>& value) = 0;
   /// An enum whose values count from 0; `names` in that order.
   virtual void choice(std::string_view name, size_t& index,
@@ -64,7 +73,26 @@ class FieldVisitor {
   /// Begins a table; false leaves it out.
   virtual bool enter(std::string_view name) = 0;
   virtual void leave() = 0;
+  /// Names that stand in the table just entered, in the order of the file; none while writing.
+  virtual std::vector<std::string> names_in_table() = 0;
   virtual int narrow(std::string_view name, int64_t value) = 0;
+
+ private:
+  template <typename Options>
+  void named_tables(std::string_view name, NamedTables<Options>& value) {
+    if (!enter(name)) return;
+    for (std::string& key : names_in_table()) {
+      bool known = false;
+      for (const auto& entry : value) known = known || entry.first == key;
+      if (!known) value.emplace_back(std::move(key), Options{});
+    }
+    for (auto& [key, options] : value) {
+      if (!enter(key)) continue;
+      Options::visit_fields(options, *this);
+      leave();
+    }
+    leave();
+  }
 };
 
 /// Sets fields from TOML; what it does not name keeps its value.

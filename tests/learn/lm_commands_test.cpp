@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "lagom/util/file.h"
@@ -69,6 +72,57 @@ TEST_F(LmCommandsTest, TrainsEvaluatesAndSamples) {
   EXPECT_EQ(lm(sample).out, sampled.out);
 }
 
+TEST_F(LmCommandsTest, ShowsRoutes) {
+  ASSERT_EQ(train().status, 0);
+  const CommandResult shown =
+      lm({"routes", run(), text_, "--windows", "4", "--html", folder_ / "routes.html"});
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("to be or not to be"));
+  EXPECT_THAT(shown.out, HasSubstr("Is it more than position and token?"));
+  EXPECT_THAT(read_file(folder_ / "routes.html"), HasSubstr("<svg"));
+
+  const CommandResult machine = lm({"routes", run(), text_, "--windows", "4", "--json"});
+  ASSERT_EQ(machine.status, 0) << machine.err;
+  const json analysis = json::parse(machine.out);
+  EXPECT_EQ(analysis["tokens"], 128);
+  EXPECT_EQ(analysis["layers"][0]["rate"], 0.125);  // 4 of 32
+  EXPECT_EQ(analysis["controls"].size(), 5U);
+
+  const CommandResult causal =
+      lm({"routes", run(), text_, "--windows", "4", "--routing", "predictor", "--json"});
+  ASSERT_EQ(causal.status, 0) << causal.err;
+  EXPECT_EQ(json::parse(causal.out)["controls"].size(), 0U);
+  EXPECT_THAT(lm({"routes", run(), text_, "--map", "99"}).err, HasSubstr("no window 99"));
+}
+
+TEST_F(LmCommandsTest, TurnsTheDial) {
+  ASSERT_EQ(train().status, 0);
+  const CommandResult dial =
+      lm({"eval", run(), text_, "--windows", "4", "--rates", "0.5,1,2", "--json"});
+  ASSERT_EQ(dial.status, 0) << dial.err;
+  const json rows = json::parse(dial.out);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[2]["share"], 0.25);
+  EXPECT_LE(rows[0]["kv_bytes"], rows[2]["kv_bytes"]);
+  EXPECT_THAT(lm({"eval", run(), text_, "--rates", "0"}).err, HasSubstr("above 0"));
+}
+
+TEST_F(LmCommandsTest, TrainsAndSamplesExperts) {
+  const std::vector<std::string> kinds = {"model.routing.every=0", "model.experts.choice=token",
+                                          "model.experts.every=2"};
+  for (const std::string& kind : kinds) {
+    const std::string out = folder_ / kind;
+    const CommandResult trained =
+        lm({"train", config_, "--out", out, "--set", "model.experts.count=3", "--set",
+            "model.experts.no_ops=1", "--set", kind});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    const CommandResult evaluated = lm({"eval", out, text_, "--windows", "2"});
+    ASSERT_EQ(evaluated.status, 0) << evaluated.err;
+    EXPECT_THAT(evaluated.out, HasSubstr("experts of block 0"));
+    EXPECT_EQ(lm({"sample", out, "--set", "max_tokens=4"}).status, 0);
+  }
+}
+
 TEST_F(LmCommandsTest, ResumesAFinishedRunWithoutAStep) {
   ASSERT_EQ(train().status, 0);
   const std::string before = read_file(run() + "/model.safetensors");
@@ -99,6 +153,104 @@ TEST_F(LmCommandsTest, ConvertsADenseRunToARoutedModel) {
   EXPECT_EQ(lm({"eval", folder_ / "llama", text_, "--windows", "1"}).status, 0);
   EXPECT_THAT(lm({"convert", folder_ / "mod", folder_ / "again", "--to", "llama"}).err,
               HasSubstr("dense"));
+}
+
+/// A plan of two families and six short runs.
+class IsoflopCommandTest : public LmCommandsTest {
+ protected:
+  IsoflopCommandTest() {
+    plan_ = folder_.write("plan.toml", "config = \"" + config_ + R"("
+budgets = [1e9]
+sizes = ["32x1", "32x2", "32x4"]
+seeds = [1]
+min_steps = 2
+[families.dense]
+set = ["model.routing.every=0"]
+[families.mod]
+sizes = ["32x2", "32x4"]
+)");
+  }
+  std::string out() const { return folder_ / "out"; }
+  int64_t results() const {
+    int64_t count = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(out())) {
+      count += entry.path().filename() == "result.json";
+    }
+    return count;
+  }
+  std::string plan_;
+};
+
+TEST_F(IsoflopCommandTest, RunsReportsAndDoesNothingTwice) {
+  const CommandResult dry = lm({"isoflop", plan_, "--dry-run"});
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  EXPECT_THAT(dry.out, HasSubstr("32x4"));
+
+  const CommandResult half = lm({"isoflop", plan_, "--out", out(), "--shard", "1/2"});
+  ASSERT_EQ(half.status, 0) << half.err;
+  EXPECT_EQ(results(), 3);
+  EXPECT_THAT(half.err, HasSubstr("[3/3]"));
+  const CommandResult whole = lm({"isoflop", plan_, "--out", out(), "--json"});
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  EXPECT_EQ(results(), 5);
+  const json analysis = json::parse(whole.out);
+  EXPECT_EQ(analysis["runs_done"], 5);
+  EXPECT_EQ(analysis["curves"][0]["points"].size(), 3U);
+  EXPECT_GT(analysis["curves"][1]["points"][0]["loss"], 0);
+  for (const char* file : {"plan.csv", "points.csv", "fit.csv", "report.html"}) {
+    EXPECT_FALSE(read_file(out() + "/" + file).empty());
+  }
+  const CommandResult again = lm({"isoflop", plan_, "--out", out()});
+  EXPECT_EQ(again.status, 0);
+  EXPECT_THAT(again.err, ::testing::Not(HasSubstr("loss")));
+}
+
+TEST_F(IsoflopCommandTest, GoesOnAfterAKill) {
+  {
+    testing::Command runner("lagom-learn", {"lm", "isoflop", plan_, "--out", out(), "--jobs", "1"});
+    ASSERT_TRUE(runner.wait_for("[1/5]", std::chrono::seconds(60)));
+    runner.signal(SIGKILL);
+    runner.wait();
+  }
+  const int64_t before = results();
+  EXPECT_GE(before, 1);
+  // The run that the dead runner had in hand may still be saving: then it is another's.
+  for (int i = 0; i < 20 && results() < 5; ++i) {
+    const CommandResult rest = lm({"isoflop", plan_, "--out", out()});
+    ASSERT_EQ(rest.status, 0) << rest.err;
+  }
+  EXPECT_EQ(results(), 5);
+}
+
+TEST_F(IsoflopCommandTest, TwoRunnersShareAFolder) {
+  testing::Command first("lagom-learn", {"lm", "isoflop", plan_, "--out", out(), "--jobs", "1"});
+  testing::Command second("lagom-learn", {"lm", "isoflop", plan_, "--out", out(), "--jobs", "1"});
+  const CommandResult a = first.wait(), b = second.wait();
+  EXPECT_EQ(a.status, 0) << a.err;
+  EXPECT_EQ(b.status, 0) << b.err;
+  EXPECT_EQ(results(), 5);
+  const auto ended = [](const std::string& err) {
+    int64_t count = 0;
+    for (size_t at = err.find("] 1e9"); at != std::string::npos; at = err.find("] 1e9", at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(ended(a.err) + ended(b.err), 5);  // none twice
+}
+
+TEST_F(IsoflopCommandTest, BadPlansAreOneLine) {
+  const auto expect_failure = [](const CommandResult& result, const char* what) {
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr(what));
+  };
+  expect_failure(lm({"isoflop", plan_, "--out", out(), "--set", "budgets=[1e5]"}), "too small");
+  expect_failure(lm({"isoflop", plan_, "--out", out(), "--set", "seeds=[1,1]"}), "given twice");
+  expect_failure(lm({"isoflop", plan_, "--out", out(), "--shard", "3/2"}), "--shard");
+  expect_failure(lm({"isoflop", plan_, "--out", out(), "--set", "families.mod.match=\"thick\""}),
+                 "both sizes and match");
+  expect_failure(lm({"isoflop", plan_}), "--out");
+  expect_failure(lm({"isoflop", folder_ / "none.toml", "--out", out()}), "none.toml");
 }
 
 TEST_F(LmCommandsTest, BadInputIsOneLine) {

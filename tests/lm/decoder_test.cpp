@@ -47,6 +47,10 @@ void expect_decoding_equals_forward(const LmOptions& options, Routing routing, b
     model.calibrated_thresholds.fill_(0.1);
     model.ema_thresholds.fill_(-0.1);
   }
+  if (model.ema_expert_thresholds.defined()) {
+    model.calibrated_expert_thresholds.fill_(0.3);
+    model.ema_expert_thresholds.fill_(0.2);
+  }
   const Tensor tokens = random_tokens(3, 23, options.vocab_size, 3);
   const Tensor expected =
       model.logits(model.forward(tokens, {.routing = routing, .hard_cap = hard_cap}).hidden);
@@ -103,6 +107,33 @@ TEST(DecoderTest, EqualsCausalForwardForEveryVariant) {
     options.routing.selection = selection;
     expect_decoding_equals_forward(options, Routing::kRouter, false);
   }
+}
+
+TEST(DecoderTest, ExpertsEqualCausalForward) {
+  for (const bool staged : {false, true}) {
+    LmOptions options = small_expert_options(ExpertChoice::kExpert, staged);
+    for (const Routing routing : {Routing::kPredictor, Routing::kThreshold, Routing::kEma}) {
+      expect_decoding_equals_forward(options, routing, false);
+      expect_decoding_equals_forward(options, routing, true);
+    }
+    options = small_expert_options(ExpertChoice::kToken, staged);
+    expect_decoding_equals_forward(options, Routing::kPredictor, false);
+    options.experts.per_token = 2;
+    options.experts.token_cap = 0.5;
+    options.activation = Activation::kSwiglu;
+    options.routing.positions = RoutedPositions::kRank;
+    expect_decoding_equals_forward(options, Routing::kPredictor, true);
+  }
+}
+
+TEST(DecoderTest, ExpertsThatTokensChooseNeedNoOtherRule) {
+  // Nothing looks ahead in such a model: what it is trained with is what is sampled.
+  expect_decoding_equals_forward(small_expert_options(ExpertChoice::kToken, false), Routing::kTopK,
+                                 false);
+  const Model model(small_expert_options(ExpertChoice::kExpert, false), 1);
+  EXPECT_THROW(Decoder(model, {.routing = Routing::kTopK}), std::invalid_argument);
+  EXPECT_THROW(Decoder(model, {.routing = Routing::kRouter}), c10::ValueError);
+  EXPECT_THROW(Decoder(model, {.routing = Routing::kEma}), c10::ValueError);
 }
 
 TEST(DecoderTest, EmptyAndFullRoutedCachesWork) {

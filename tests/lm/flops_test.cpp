@@ -58,7 +58,13 @@ std::vector<LmOptions> several_options() {
   LmOptions without_predictor = small_options();
   without_predictor.routing.predictor = false;
   without_predictor.routing.capacity_tokens = 3;
-  return {gelu, swiglu, dense, without_predictor};
+  LmOptions moe = small_expert_options(ExpertChoice::kExpert, false);
+  LmOptions staged = small_expert_options(ExpertChoice::kExpert, true);
+  staged.activation = Activation::kSwiglu;
+  LmOptions token_choice = small_expert_options(ExpertChoice::kToken, false);
+  token_choice.experts.no_ops = 0;  // so that every token meets two experts
+  token_choice.experts.per_token = 2;
+  return {gelu, swiglu, dense, without_predictor, moe, staged, token_choice};
 }
 
 int64_t sum_of(const FlopTable& table, bool attention, int64_t FlopRow::* count) {
@@ -102,15 +108,16 @@ TEST(FlopsTest, TrainingEqualsTheProductsThatAreCalled) {
     const at::Tensor tokens = random_tokens(2, 21, options.vocab_size, 1);
     const at::Tensor targets = random_tokens(2, 21, options.vocab_size, 2);
 
-    const int64_t products = counted([&] {
-                               const ForwardResult result = model.forward(tokens);
-                               at::Tensor loss = next_token_loss(result.hidden.flatten(0, 1),
-                                                                 model.head(), targets.flatten());
-                               if (options.num_routed() > 0 && options.routing.predictor) {
-                                 loss = loss + routing_losses(result, options).predictor;
-                               }
-                               loss.backward();
-                             }).first;
+    const int64_t products =
+        counted([&] {
+          const ForwardResult result = model.forward(tokens);
+          at::Tensor loss =
+              next_token_loss(result.hidden.flatten(0, 1), model.head(), targets.flatten());
+          if (const auto extra = routing_losses(result, options); extra.predictor.defined()) {
+            loss = loss + extra.predictor;
+          }
+          loss.backward();
+        }).first;
 
     const FlopTable table = count_flops(options, 21);
     int64_t router = 0;
@@ -168,6 +175,20 @@ TEST(FlopsTest, HalfRoutedModelKeepsNineSixteenthsOfTheCache) {
   LmOptions options = small_options();
   EXPECT_EQ(kv_bytes(options, 2048, 256) * 16, kv_bytes(options, 2048, 2048) * 9);
   EXPECT_EQ(kv_bytes(options, 3, 1), 2 * (2 * 3 + 2 * 1) * 32 * 4);
+}
+
+TEST(FlopsTest, ParametersAreThoseOfTheModel) {
+  std::vector<LmOptions> all = several_options();
+  LmOptions other = small_options();
+  other.bias = true;
+  other.norm = Norm::kLayer;
+  other.positions = Positions::kLearned;
+  other.activation = Activation::kSwiglu;
+  other.num_kv_heads = 1;
+  all.push_back(other);
+  for (const LmOptions& options : all) {
+    EXPECT_EQ(count_parameters(options), Model(options, std::nullopt).num_parameters());
+  }
 }
 
 TEST(FlopsTest, RefusesImpossibleLengths) {

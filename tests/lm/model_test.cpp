@@ -41,7 +41,8 @@ void expect_equals_reference(const LmOptions& options, const PassOptions& pass) 
   const ForwardResult result = model.forward(tokens, pass);
   (result.hidden * weights_like(result.hidden)).sum().backward();
   const std::vector<Tensor> gradients = take_gradients(model);
-  const Tensor expected = masked_reference(model, tokens, chosen_of(result), pass.segments);
+  const Tensor expected =
+      masked_reference(model, tokens, chosen_of(result), pass.segments, result.experts);
   (expected * weights_like(expected)).sum().backward();
   const std::vector<Tensor> expected_gradients = take_gradients(model);
 
@@ -98,6 +99,32 @@ TEST(ModelTest, CausalRoutingEqualsMaskedReference) {
   }
   options.routing.selection = Selection::kRandom;
   expect_equals_reference(options, {.routing = Routing::kRouter});
+}
+
+TEST(ModelTest, ExpertsEqualMaskedReference) {
+  for (const ExpertChoice choice : {ExpertChoice::kExpert, ExpertChoice::kToken}) {
+    for (const bool staged : {false, true}) {
+      LmOptions options = small_expert_options(choice, staged);
+      expect_equals_reference(options, {});
+      options.experts.no_ops = 0;
+      options.experts.per_token = 2;
+      options.experts.token_cap = 0.75;
+      options.experts.capacity = 1.5;
+      options.experts.scaled = false;
+      options.activation = Activation::kSwiglu;
+      expect_equals_reference(options, {});
+    }
+  }
+}
+
+TEST(ModelTest, ExpertsUnderCausalRulesEqualMaskedReference) {
+  for (const bool staged : {false, true}) {
+    for (const bool hard_cap : {false, true}) {
+      const PassOptions pass = {.routing = Routing::kPredictor, .hard_cap = hard_cap};
+      expect_equals_reference(small_expert_options(ExpertChoice::kExpert, staged), pass);
+      expect_equals_reference(small_expert_options(ExpertChoice::kToken, staged), pass);
+    }
+  }
 }
 
 TEST(ModelTest, CheckpointedGradientsAreTheSame) {

@@ -41,9 +41,31 @@ Tensor slow_rotary(const Tensor& x, const Tensor& positions, double theta) {
   return at::cat({at::stack(low, 3), at::stack(high, 3)}, 3);
 }
 
-/// The block's update where tokens see only tokens of `visible` [B, T].
+Tensor slow_activation(const Tensor& expanded, int64_t hidden, const LmOptions& o) {
+  return o.activation == Activation::kGelu
+             ? at::gelu(expanded, "tanh")
+             : at::silu(expanded.narrow(2, 0, hidden)) * expanded.narrow(2, hidden, hidden);
+}
+
+/// Sum over the experts of mask * softmax * output; mask [B, T, E].
+Tensor slow_experts(const ExpertWeights& weights, const Tensor& x, const Tensor& mask,
+                    const LmOptions& o) {
+  const Tensor p = at::softmax(at::matmul(x, weights.router.t()), -1);
+  Tensor sum = at::zeros_like(x);
+  for (int64_t e = 0; e < o.experts.count; ++e) {
+    const Tensor hidden = slow_activation(at::matmul(x, weights.in[e].t()), o.expert_hidden(), o);
+    const Tensor scale = mask.select(2, e) * p.select(2, e) *
+                         (o.experts.scaled ? static_cast<double>(o.expert_choices()) : 1.0);
+    sum = sum + scale.unsqueeze(-1) * at::matmul(hidden, weights.out[e].t());
+  }
+  return sum;
+}
+
+/// The block's update where tokens see only tokens of `visible` [B, T]. `experts`: which of them
+/// each token meets, [B, T, E]; undefined in a block without.
 Tensor slow_update(const Block& block, const Tensor& x, const Tensor& positions,
-                   const Tensor& visible, const Tensor& segments, const LmOptions& o) {
+                   const Tensor& visible, const Tensor& segments, const Tensor& experts,
+                   const LmOptions& o) {
   const int64_t batch = x.size(0), length = x.size(1), head_dim = o.head_dim();
   const Tensor qkv = slow_linear(slow_norm(x, block.attention_norm, o), block.qkv);
   const auto heads = [&](int64_t begin, int64_t count) {
@@ -68,34 +90,50 @@ Tensor slow_update(const Block& block, const Tensor& x, const Tensor& positions,
   const Tensor attended = slow_linear(at::einsum("bhqk,bkhd->bqhd", {at::softmax(scores, -1), v})
                                           .reshape({batch, length, o.d_model}),
                                       block.attention_out);
-  const Tensor expanded = slow_linear(slow_norm(x + attended, block.mlp_norm, o), block.mlp_in);
-  const Tensor hidden = o.activation == Activation::kGelu
-                            ? at::gelu(expanded, "tanh")
-                            : at::silu(expanded.narrow(2, 0, o.mlp_hidden())) *
-                                  expanded.narrow(2, o.mlp_hidden(), o.mlp_hidden());
+  const Tensor normed = slow_norm(x + attended, block.mlp_norm, o);
+  if (experts.defined()) return attended + slow_experts(block.experts, normed, experts, o);
+  const Tensor hidden = slow_activation(slow_linear(normed, block.mlp_in), o.mlp_hidden(), o);
   return attended + slow_linear(hidden, block.mlp_out);
+}
+
+/// Which experts each token of the batch meets in a block, [B, T, E].
+Tensor expert_mask(const std::vector<ExpertLayer>& layers, int64_t layer, int64_t batch,
+                   int64_t length, const LmOptions& o) {
+  if (!o.has_experts(layer)) return {};
+  Tensor mask = at::zeros({batch * length, o.experts.count});
+  for (const ExpertLayer& decided : layers) {
+    if (decided.layer != layer) continue;
+    const Tensor there = decided.present.nonzero().squeeze(1);
+    mask.index_copy_(
+        0, decided.tokens.index_select(0, there),
+        decided.chosen.index_select(0, there).narrow(1, 0, o.experts.count).to(at::kFloat));
+  }
+  return mask.view({batch, length, o.experts.count});
 }
 
 }  // namespace
 
 Tensor masked_reference(const Model& model, const Tensor& tokens, const std::vector<Tensor>& chosen,
-                        const Tensor& segments) {
+                        const Tensor& segments, const std::vector<ExpertLayer>& experts) {
   const LmOptions& o = model.options();
   const int64_t batch = tokens.size(0), length = tokens.size(1);
   const Tensor positions = at::arange(length, at::kLong).repeat({batch, 1});
   Tensor x = model.embedding().index_select(0, tokens.view(-1)).view({batch, length, o.d_model});
   if (o.positions == Positions::kLearned) x = x + model.position_embedding().narrow(0, 0, length);
   size_t routed = 0;
-  for (const Block& block : model.blocks()) {
+  for (int64_t layer = 0; layer < o.num_layers; ++layer) {
+    const Block& block = model.blocks()[static_cast<size_t>(layer)];
+    const Tensor mask = expert_mask(experts, layer, batch, length, o);
     if (!block.router.defined()) {
-      x = x + slow_update(block, x, positions, at::ones({batch, length}, at::kBool), segments, o);
+      x = x +
+          slow_update(block, x, positions, at::ones({batch, length}, at::kBool), segments, mask, o);
       continue;
     }
     const Tensor& enters = chosen[routed++];
     const Tensor ranks = enters.to(at::kLong).cumsum(1) - 1;
     const bool by_rank = o.routing.positions == RoutedPositions::kRank;
     const Tensor delta =
-        slow_update(block, x, by_rank ? ranks.clamp_min(0) : positions, enters, segments, o);
+        slow_update(block, x, by_rank ? ranks.clamp_min(0) : positions, enters, segments, mask, o);
     const Tensor scores = at::matmul(x, block.router);
     Tensor scale = enters.to(at::kFloat);
     if (o.routing.gate == Gate::kRaw) scale = scale * scores;
@@ -115,6 +153,17 @@ LmOptions small_options() {
   options.num_layers = 4;
   options.num_heads = 4;
   options.routing.capacity = 0.25;
+  return options;
+}
+
+LmOptions small_expert_options(ExpertChoice choice, bool staged) {
+  LmOptions options = small_options();
+  if (!staged) options.routing.every = 0;
+  options.experts.count = 3;
+  options.experts.no_ops = 1;
+  options.experts.offset = 1;
+  options.experts.choice = choice;
+  options.experts.d_expert = 48;
   return options;
 }
 
