@@ -107,6 +107,20 @@ void print_effects(const tune::TuneResult& r) {
   }
 }
 
+/// Why candidates of the whole program failed, by kind, with an example of each.
+void print_failures(const tune::TuneResult& r) {
+  std::map<std::string_view, std::pair<int, std::string>> failures;
+  for (const tune::Trial& trial : r.trials) {
+    if (trial.failure == measure::FailureKind::kNone) continue;
+    auto& [count, example] = failures[measure::failure_kind_name(trial.failure)];
+    if (++count == 1) example = trial.error.substr(0, trial.error.find('\n'));
+  }
+  for (const auto& [kind, entry] : failures) {
+    std::printf("  %d candidates failed: %s, for instance: %.160s\n", entry.first,
+                std::string(kind).c_str(), entry.second.c_str());
+  }
+}
+
 void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
   if (r.configuration.is_default()) {
     std::printf("%s: no faster form found; the default is returned\n", r.program.c_str());
@@ -149,6 +163,7 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
     std::printf("\n");
   }
   print_effects(r);
+  print_failures(r);
   if (!r.configuration.flags.empty()) {
     std::printf("  compiler_options=%s\n",
                 tune::compiler_options_python(r.configuration.flags).c_str());

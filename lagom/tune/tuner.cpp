@@ -220,6 +220,13 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
   session.load_baseline();
   if (options.on_baseline) options.on_baseline(session.result().baseline);
   session.result().program_flops = hlo::CostAnalysis(module).total().flops;
+  const auto& kernels = space.kernels();
+  if (std::all_of(kernels.begin(), kernels.end(), [](const auto& k) { return k.rules.empty(); })) {
+    session.report("baseline", space.num_choices() == 0
+                                   ? "nothing can be configured here"
+                                   : "no operation here has another form: what is left are flags, "
+                                     "layouts and barriers");
+  }
   const bool by_kernels =
       options.strategy == Strategy::kGreedy || options.strategy == Strategy::kGenetic;
   // A search is to beat the conditions, and has their result where time is short.

@@ -30,7 +30,7 @@ TEST_F(UsageTest, BadUsageExitsWithTwo) {
       {{"run", add, "--frob"}, "--frob"},
       {{"inspect"}, "required"},
       {{"convert", add}, "output is required"},
-      {{"tune", add, "--strategy", "annealing"}, "not in {greedy,random,genetic,conditions}"},
+      {{"tune", add, "--strategy", "annealing"}, "not in {model,greedy,random,genetic,conditions}"},
       {{"tune", add, "--trials", "0"}, "--trials"},
       {{"tune", add, "--budget-seconds", "-1"}, "expected a number of seconds above 0, found '-1'"},
       {{"run", add, "--budget-seconds", "nan"}, "found 'nan'"},
