@@ -14,7 +14,7 @@ namespace lagom::lm {
 namespace {
 
 /// Small models decode a window in milliseconds, which says little: rounds go on for this long.
-constexpr int kLeastRounds = 3, kMostRounds = 100;
+constexpr int kLeastRounds = 3, kMostRounds = 30;
 constexpr double kSeconds = 1;
 
 /// Seconds that a new row takes to read the tokens one by one; its cache's size goes to `point`.
