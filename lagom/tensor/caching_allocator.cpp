@@ -4,6 +4,8 @@
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -41,17 +43,19 @@ class CachingAllocator final : public c10::Allocator {
       // The smallest that fits, unless a quarter of it would lie idle beyond the rounding up.
       const auto it = free_.lower_bound(size);
       if (it != free_.end() && it->first - it->first / 4 <= size) {
-        void* block = it->second;
-        cached_ -= it->first;
-        free_.erase(it);
+        void* block = it->second.block;
+        use(it->first);
+        forget(it);
         return block;
       }
+      make_room(size);
     }
     void* block = std::aligned_alloc(kHugePage, size);
     if (block == nullptr) throw std::bad_alloc();
     ::madvise(block, size, MADV_HUGEPAGE);
     const std::lock_guard lock(mutex_);
     sizes_[block] = size;
+    use(size);
     return block;
   }
 
@@ -66,22 +70,58 @@ class CachingAllocator final : public c10::Allocator {
     const auto found = sizes_.find(block);
     if (found == sizes_.end()) return false;
     const size_t size = found->second;
+    live_ -= size;
+    make_room(size);
     if (cached_ + size > max_cached_) {
-      sizes_.erase(found);
-      std::free(block);
+      release(block, size);
       return true;
     }
-    free_.emplace(size, block);
+    ++time_;
+    oldest_[time_] = free_.emplace(size, Cached{block, time_});
     cached_ += size;
     return true;
+  }
+
+  struct Cached {
+    void* block;
+    uint64_t time;  ///< When it was given back.
+  };
+  using Free = std::multimap<size_t, Cached>;
+
+  void use(size_t size) {
+    live_ += size;
+    peak_ = std::max(peak_, live_);
+  }
+  void forget(Free::iterator it) {
+    cached_ -= it->first;
+    oldest_.erase(it->second.time);
+    free_.erase(it);
+  }
+  /// Sizes that differ from step to step would otherwise fill the cache with blocks that nothing
+  /// fits: with `size` more, all is to stay near the most that was ever in use.
+  void make_room(size_t size) {
+    while (!oldest_.empty() &&
+           (live_ + cached_ + size > peak_ + peak_ / 4 || cached_ + size > max_cached_)) {
+      const Free::iterator it = oldest_.begin()->second;
+      const auto [block_size, cached] = *it;
+      forget(it);
+      release(cached.block, block_size);
+    }
+  }
+  void release(void* block, size_t size) {
+    sizes_.erase(block);
+    ::madvise(block, size, MADV_DONTNEED);  // the heap itself might keep the pages
+    std::free(block);
   }
 
   c10::Allocator* small_;
   size_t max_cached_;
   std::mutex mutex_;
-  std::multimap<size_t, void*> free_;
+  Free free_;
+  std::map<uint64_t, Free::iterator> oldest_;
   std::unordered_map<void*, size_t> sizes_;
-  size_t cached_ = 0;
+  size_t cached_ = 0, live_ = 0, peak_ = 0;
+  uint64_t time_ = 0;
 };
 
 CachingAllocator* CachingAllocator::instance = nullptr;

@@ -81,10 +81,9 @@ class KernelLevel {
     const Database database(session_.options().database, session_.device_key());
     for (const KernelRecord* record : database.records()) neighbours.add(*record);
     if (session_.options().inform_from.empty()) return neighbours;
-    constexpr double kOtherDevice = 0.3;
     for (const DeviceRecords& other : read_databases(session_.options().inform_from)) {
-      const bool is_same = other.device == session_.device_key();
-      for (const KernelRecord& r : other.records) neighbours.add(r, is_same ? 0 : kOtherDevice);
+      const double doubt = doubt_of_device(other.device, session_.device_key());
+      for (const KernelRecord& record : other.records) neighbours.add(record, doubt);
     }
     return neighbours;
   }

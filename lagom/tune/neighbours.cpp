@@ -20,7 +20,18 @@ std::string key_of(std::string_view opcode, const std::string& configuration) {
   return std::string(opcode) + '\n' + configuration;
 }
 
+/// Without the CPUs.
+std::string_view compiler_of(std::string_view device) {
+  return device.substr(0, device.rfind(" cpus"));
+}
+
 }  // namespace
+
+double doubt_of_device(std::string_view other, std::string_view device) {
+  if (other == device) return 0;
+  constexpr double kOtherCpus = 0.15, kOtherCompiler = 0.7;
+  return compiler_of(other) == compiler_of(device) ? kOtherCpus : kOtherCompiler;
+}
 
 Belief combine(const Belief& a, const Belief& b) {
   if (!std::isfinite(a.deviation)) return b;

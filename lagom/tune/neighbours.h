@@ -17,6 +17,11 @@ struct Belief {
 /// Of two independent beliefs about one number: their product, which leans on the surer one.
 Belief combine(const Belief& a, const Belief& b);
 
+/// How much more doubt, as a deviation of log(ratio), there is about what was measured on `other`
+/// than about what was measured on `device` (measure::device_key): little where only the CPUs
+/// differ, much for other compilers (docs/results.md).
+double doubt_of_device(std::string_view other, std::string_view device);
+
 /// What forms brought on similar nodes: kernel regression over what was measured of nodes of the
 /// same opcode, whichever program, device or version they come from.
 class Neighbours {

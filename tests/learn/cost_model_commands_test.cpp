@@ -198,5 +198,48 @@ TEST_F(CostModelCommandsTest, BadInputIsOneLine) {
   expect_failure(learn({"eval", model(), folder_ / "valid", "--baselines"}), "k32.json");
 }
 
+TEST_F(CostModelCommandsTest, TrainsOnSegmentsAndEvaluatesThemAll) {
+  const std::vector<std::string> segmented = {"train", config_,
+                                              "--out", folder_ / "run",
+                                              "--set", "segments.method=metis",
+                                              "--set", "segments.max_nodes=2"};
+  const CommandResult trained = learn(segmented);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("segments of at most 2 nodes"));
+  const CommandResult evaluated = learn({"eval", model(), npz(), "--json"});
+  ASSERT_EQ(evaluated.status, 0) << evaluated.err;
+  const CommandResult whole = learn({"eval", model(), npz(), "--json", "--whole"});
+  EXPECT_EQ(whole.status, 0) << whole.err;
+
+  std::vector<std::string> broken = segmented;
+  broken.back() = "segments.max_nodes=0";
+  const CommandResult refused = learn(broken);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("segments.max_nodes: expected at least 1"));
+}
+
+TEST_F(CostModelCommandsTest, ClassifiesGeneratedFamilies) {
+  const std::string families = folder_ / "families";
+  ASSERT_EQ(run_command("lagom", {"generate", families, "--graphs", "50", "--min-nodes", "300",
+                                  "--max-nodes", "600", "--purity", "1"})
+                .status,
+            0);
+  const std::string config = folder_.write(
+      "classes.toml",
+      "task = \"classification\"\ntrain = [\"" + families + "/train\"]\nvalid = [\"" + families +
+          "/valid\"]\nsteps = 60\neval_every = 30\n[model]\nwidth = 16\n[segments]\n"
+          "method = \"metis\"\nmax_nodes = 200\n[schedule]\nlearning_rate = 1e-2\n");
+  const CommandResult trained = learn({"train", config, "--out", folder_ / "classes"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("best accuracy"));
+  const CommandResult evaluated =
+      learn({"eval", folder_ / "classes/best.safetensors", families + "/test", "--json"});
+  ASSERT_EQ(evaluated.status, 0) << evaluated.err;
+  const json result = json::parse(evaluated.out);
+  EXPECT_EQ(result["graphs"], 10);
+  EXPECT_GE(result["accuracy"].get<double>(), 0.8);
+  EXPECT_EQ(result["classes"].size(), 5u);
+}
+
 }  // namespace
 }  // namespace lagom

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <set>
+#include <string>
 
 namespace lagom::tensor {
 namespace {
@@ -44,6 +46,26 @@ TEST(CachingAllocatorTest, SizesOfEveryRoundingComeBack) {
     for (int i = 0; i < 10; ++i) blocks.insert(allocator->allocate(bytes).get());
     EXPECT_LE(blocks.size(), 2U) << bytes;  // other tests may have left one
   }
+}
+
+double resident_mb() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) / 1024;
+  }
+  return 0;
+}
+
+TEST(CachingAllocatorTest, SizesThatDifferDoNotPileUp) {
+  use_caching_allocator();
+  c10::Allocator* allocator = c10::GetCPUAllocator();
+  const double before = resident_mb();
+  for (size_t step = 0; step < 40; ++step) {  // one block in use at a time, 860 MB in all
+    const size_t bytes = (2 + step) << 20;
+    const c10::DataPtr block = allocator->allocate(bytes);
+    std::memset(block.get(), 1, bytes);
+  }
+  EXPECT_LT(resident_mb() - before, 120);
 }
 
 }  // namespace

@@ -73,6 +73,13 @@ TEST(NeighboursTest, AnotherDeviceLeavesMoreDoubt) {
   EXPECT_LT(here.log_ratio("dot", {3}, "node form taps\n").deviation, 0.1);
 }
 
+TEST(NeighboursTest, OtherCompilersAreDoubtedMoreThanOtherCpus) {
+  EXPECT_EQ(doubt_of_device("cpu cpu 0.115 cpus 1", "cpu cpu 0.115 cpus 1"), 0);
+  const double cpus = doubt_of_device("cpu cpu 0.115 cpus 1", "cpu cpu 0.115 cpus 0,1");
+  EXPECT_GT(cpus, 0);
+  EXPECT_GT(doubt_of_device("cpu cpu 0.106 cpus 1", "cpu cpu 0.115 cpus 1"), 2 * cpus);
+}
+
 TEST(NeighboursTest, FailuresAndOldRecordsAreLeftOut) {
   Neighbours neighbours;
   neighbours.add(record({}, 0.5));

@@ -75,11 +75,9 @@ TEST_F(TunerTest, TrialsAreLimited) {
     const TuneResult result = run(depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} add(c, x)\n"));
 
     // The finalists, three at most, are timed once more.
-    const auto searched = std::count_if(result.trials.begin(), result.trials.end(),
-                                        [](const Trial& trial) {
-                                          return trial.origin != "final" &&
-                                                 trial.origin != "shrink";
-                                        });
+    const auto searched = std::count_if(
+        result.trials.begin(), result.trials.end(),
+        [](const Trial& trial) { return trial.origin != "final" && trial.origin != "shrink"; });
     EXPECT_LE(searched, 3) << strategy_name(strategy);
     EXPECT_GE(searched, 1) << strategy_name(strategy);
   }
