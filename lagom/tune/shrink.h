@@ -12,7 +12,8 @@ namespace lagom::tune {
 void drop_what_does_not_pay(SearchSession& session);
 
 /// Measures the preferred finalist without each of the `count` decisions that should matter most
-/// and keeps what is lost (SearchSession::effects_in_place).
+/// and keeps what is lost (SearchSession::effects_in_place). Asked for by the user: the time comes
+/// on top of the budget.
 void measure_effects_in_place(SearchSession& session, int count);
 
 }  // namespace lagom::tune
