@@ -69,8 +69,8 @@ void EffectModel::observe(const std::vector<std::string>& decisions, double rati
   }
 }
 
-std::string form_decision_name(size_t kernel, const rewrite::Rule& rule) {
-  return "form " + std::to_string(kernel) + " " + std::string(rule.name());
+std::string form_decision_name(size_t kernel, std::string_view rule) {
+  return "form " + std::to_string(kernel) + " " + std::string(rule);
 }
 
 std::vector<std::string> decision_names(const SearchSpace& space,
@@ -78,7 +78,7 @@ std::vector<std::string> decision_names(const SearchSpace& space,
   std::vector<std::string> names;
   for (size_t k = 0; k < space.kernels().size(); ++k) {
     const rewrite::Rule* rule = space.form_of(configuration, space.kernels()[k]);
-    if (rule != nullptr) names.push_back(form_decision_name(k, *rule));
+    if (rule != nullptr) names.push_back(form_decision_name(k, rule->name()));
   }
   for (const rewrite::Decision& decision : configuration.decisions) {
     if (decision.kind != rewrite::DecisionKind::kForm) names.push_back(decision.to_string());

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -46,7 +47,7 @@ class EffectModel {
 std::vector<std::string> decision_names(const SearchSpace& space,
                                         const rewrite::Configuration& configuration);
 /// "form 3 depthwise_taps"
-std::string form_decision_name(size_t kernel, const rewrite::Rule& rule);
+std::string form_decision_name(size_t kernel, std::string_view rule);
 
 /// How much better than `best` a value is expected to turn out: the mean of max(0, best - value).
 double expected_improvement(const Belief& value, double best);

@@ -79,8 +79,7 @@ class GuidedSearch {
       for (const std::string& name : kernel.instructions) share_of_node_[name] = share;
       for (const KernelRecord& record : result.forms) {
         const Configuration form = Configuration::from_string(record.configuration);
-        const std::string name =
-            "form " + std::to_string(result.kernel) + " " + form.decisions.at(0).form;
+        const std::string name = form_decision_name(result.kernel, form.decisions.at(0).form);
         if (!record.seconds || record.failure != measure::FailureKind::kNone) {
           priors_[name] = {.mean = 0.5, .deviation = 0.1};
           continue;
@@ -96,7 +95,7 @@ class GuidedSearch {
         // Kernels that were not measured share what the others leave of the time.
         const double share = (1 - known) / static_cast<double>(beliefs.size());
         const double ratio = std::exp(beliefs[k][i].mean);
-        priors_.try_emplace(form_decision_name(k, *space.kernels()[k].rules[i]),
+        priors_.try_emplace(form_decision_name(k, space.kernels()[k].rules[i]->name()),
                             Belief{.mean = share * (ratio - 1),
                                    .deviation = 0.001 + share * ratio * beliefs[k][i].deviation});
       }
@@ -191,7 +190,7 @@ class GuidedSearch {
         Configuration changed = best;
         space.set_form(changed, kernel, rule);
         add(std::move(changed));
-        const double effect = model_.effect(form_decision_name(k, *rule)).mean;
+        const double effect = model_.effect(form_decision_name(k, rule->name())).mean;
         if (effect < least) {
           least = effect;
           chosen = rule;

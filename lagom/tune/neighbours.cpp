@@ -68,11 +68,14 @@ Belief Neighbours::log_ratio(std::string_view opcode, const std::vector<float>& 
   const size_t count = std::min(kMaxNeighbours, near.size());
   std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end(),
                     closer);
-  double weights = 0, mean = 0, nearest = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < count; ++i) {
-    const auto& [d, point] = near[i];
+  near.resize(count);
+  const auto weight_of = [](double d, const Point& point) {
     const double reach = d / kHalfDistance;
-    const double weight = std::exp2(-reach * reach) / (1 + point->extra_deviation) + 1e-12;
+    return std::exp2(-reach * reach) / (1 + point.extra_deviation) + 1e-12;
+  };
+  double weights = 0, mean = 0, nearest = std::numeric_limits<double>::infinity();
+  for (const auto& [d, point] : near) {
+    const double weight = weight_of(d, *point);
     weights += weight;
     mean += weight * point->log_ratio;
     nearest = std::min(
@@ -80,11 +83,8 @@ Belief Neighbours::log_ratio(std::string_view opcode, const std::vector<float>& 
   }
   mean /= weights;
   double spread = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto& [d, point] = near[i];
-    const double reach = d / kHalfDistance;
-    const double weight = std::exp2(-reach * reach) / (1 + point->extra_deviation) + 1e-12;
-    spread += weight * (point->log_ratio - mean) * (point->log_ratio - mean);
+  for (const auto& [d, point] : near) {
+    spread += weight_of(d, *point) * (point->log_ratio - mean) * (point->log_ratio - mean);
   }
   return {.mean = mean, .deviation = std::hypot(nearest, std::sqrt(spread / weights))};
 }
