@@ -43,37 +43,36 @@ class ClassRun {
   }
 
   RunResult go(const StopCheck& stop) {
-    train::RunLog log(folder_, step_ + 1);
-    train::Progress progress(step_, options_.steps);
+    train::RunLog log(folder_, run_.steps + 1);
+    train::Progress progress(run_.steps, options_.steps);
     if (segments_) progress.note(segments_->description());
-    if (segments_ && segments_->wants_fill() && step_ == 0) {
+    if (segments_ && segments_->wants_fill() && run_.steps == 0) {
       for (size_t g = 0; g < train_.size(); ++g) segments_->fill(sample_of(g, {}), {});
     }
     bool is_saved = true;
-    while (step_ < options_.steps) {
+    while (run_.steps < options_.steps) {
       if (stop && stop()) {
         if (!is_saved) save_last();
         return result(/*was_stopped=*/true);
       }
       take_step(log);
       is_saved = false;
-      if (step_ % options_.eval_every == 0 || step_ == options_.steps) {
+      if (run_.steps % options_.eval_every == 0 || run_.steps == options_.steps) {
         validate(log);
         save_last();
         is_saved = true;
       }
-      progress.update(step_, "loss " + std::to_string(loss_) + ", best " + std::to_string(best_));
+      progress.update(run_.steps, "loss " + std::to_string(run_.last_loss) + ", best " +
+                                      std::to_string(run_.best_metric));
     }
     return result(/*was_stopped=*/false);
   }
 
  private:
   RunResult result(bool was_stopped) const {
-    return {.steps = step_,
-            .best_metric = best_,
-            .best_step = best_step_,
-            .was_stopped = was_stopped,
-            .last_loss = loss_};
+    RunResult result = run_;
+    result.was_stopped = was_stopped;
+    return result;
   }
 
   void begin_segments() {
@@ -105,41 +104,41 @@ class ClassRun {
     if (!segments_) return model_.network().forward(classifier_batch(graph), context);
     const SegmentPlan plan =
         plan_segments(std::ssize(graph->segments), options_.segments, seed_, index);
-    return segments_->costs(sample_of(number, plan), context, step_);
+    return segments_->costs(sample_of(number, plan), context, run_.steps);
   }
 
   void take_step(train::RunLog& log) {
     const auto start = std::chrono::steady_clock::now();
-    if (segments_ && segments_->begins_finetuning(step_)) segments_->begin_finetuning();
+    if (segments_ && segments_->begins_finetuning(run_.steps)) segments_->begin_finetuning();
     parameters_.zero_gradients();
-    loss_ = 0;
+    run_.last_loss = 0;
     for (int64_t i = 0; i < options_.graphs_per_step; ++i) {
-      const int64_t index = step_ * options_.graphs_per_step + i;
+      const int64_t index = run_.steps * options_.graphs_per_step + i;
       const size_t number = place_in_rounds(train_.size(), seed_, index);
       const at::Tensor label = at::full({1}, train_[number].label, at::kLong);
       const at::Tensor loss = at::cross_entropy_loss(logits_of(number, index), label) /
                               static_cast<double>(options_.graphs_per_step);
       const auto value = loss.item<double>();
       if (!std::isfinite(value)) fail("the loss of " + train_[number].path);
-      loss_ += value;
+      run_.last_loss += value;
       loss.backward();
     }
-    const double rate = train::learning_rate_at(options_.schedule, step_, options_.steps);
-    const bool finetunes = segments_ && segments_->is_finetuning(step_);
+    const double rate = train::learning_rate_at(options_.schedule, run_.steps, options_.steps);
+    const bool finetunes = segments_ && segments_->is_finetuning(run_.steps);
     const train::AdamW::Report report = optimizer_.step(rate, finetunes ? "head" : "");
     if (!report.is_finite) fail("a gradient");
-    ++step_;
+    ++run_.steps;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    std::vector<Scalar> line = {{"loss", loss_},
+    std::vector<Scalar> line = {{"loss", run_.last_loss},
                                 {"learning_rate", rate},
                                 {"gradient_norm", report.gradient_norms.at("all")}};
     if (segments_) segments_->report(line);
     line.push_back({"seconds", seconds.count()});
-    log.add(step_, line);
+    log.add(run_.steps, line);
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw std::runtime_error("step " + std::to_string(step_ + 1) + ": " + what +
+    throw std::runtime_error("step " + std::to_string(run_.steps + 1) + ": " + what +
                              " is not finite; the last checkpoint in " + folder_.string() +
                              " is from before");
   }
@@ -150,46 +149,32 @@ class ClassRun {
       return;
     }
     const double accuracy = evaluate_classifier(model_, valid_).accuracy();
-    if (best_step_ == 0 || accuracy > best_) {
-      best_ = accuracy;
-      best_step_ = step_;
+    if (run_.best_step == 0 || accuracy > run_.best_metric) {
+      run_.best_metric = accuracy;
+      run_.best_step = run_.steps;
       model_.save(folder_ / "best.safetensors");
     }
-    log.add(step_, std::vector<Scalar>{{"valid_accuracy", accuracy}});
+    log.add(run_.steps, std::vector<Scalar>{{"valid_accuracy", accuracy}});
   }
 
   void save_last() const {
     std::vector<tensor::NamedTensor> state = optimizer_.state();
     if (segments_) segments_->add_state(state);
-    state.emplace_back("training.progress", at::tensor({static_cast<double>(step_), best_,
-                                                        static_cast<double>(best_step_), loss_},
-                                                       at::kDouble));
+    add_progress(run_, state);
     model_.save(folder_ / "last.safetensors", state, {{"training", options_to_toml(options_)}});
   }
 
   void load() {
     const fs::path path = folder_ / "last.safetensors";
     const tensor::TensorFile file = tensor::load_tensors(path);
-    const auto saved = file.metadata.find("training");
-    if (saved == file.metadata.end() || saved->second != options_to_toml(options_)) {
-      throw FormatError(path.string(), "training", "was begun with other options");
-    }
+    run_ = read_progress(file, path.string(), options_to_toml(options_));
     model_.load_parameters(file, path.string());
-    const at::Tensor progress = file.find("training.progress");
-    if (!progress.defined() || progress.numel() != 4) {
-      throw FormatError(path.string(), "training.progress", "is missing");
-    }
     try {
       optimizer_.load_state(file);
       if (segments_) segments_->load_state(file);
     } catch (const std::invalid_argument& e) {
       throw FormatError(path.string(), "", e.what());
     }
-    const auto* values = progress.const_data_ptr<double>();
-    step_ = static_cast<int64_t>(values[0]);
-    best_ = values[1];
-    best_step_ = static_cast<int64_t>(values[2]);
-    loss_ = values[3];
   }
 
   ClassTrainOptions options_;
@@ -201,8 +186,7 @@ class ClassRun {
   train::FlatParameters parameters_;
   train::AdamW optimizer_;
   std::optional<SegmentTraining> segments_;
-  int64_t step_ = 0, best_step_ = 0;
-  double best_ = 0, loss_ = 0;
+  RunResult run_;
 };
 
 }  // namespace

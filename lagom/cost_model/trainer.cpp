@@ -48,28 +48,29 @@ class Run {
   }
 
   RunResult go(const StopCheck& stop) {
-    train::RunLog log(folder_, step_ + 1);
-    train::Progress progress(step_, options_.steps);
+    train::RunLog log(folder_, run_.steps + 1);
+    train::Progress progress(run_.steps, options_.steps);
     BatchLoader loader(
         train_, model_.normalization(),
         {.configs = options_.configs, .by_num_configs = options_.by_num_configs, .seed = seed_},
-        options_.segments, step_ * options_.graphs_per_step);
+        options_.segments, run_.steps * options_.graphs_per_step);
     if (segments_) progress.note(segments_->description());
-    if (segments_ && segments_->wants_fill() && step_ == 0) fill_history();
+    if (segments_ && segments_->wants_fill() && run_.steps == 0) fill_history();
     bool is_saved = true;
-    while (step_ < options_.steps && !is_exhausted()) {
+    while (run_.steps < options_.steps && !is_exhausted()) {
       if (stop && stop()) {
         if (!is_saved) save_last();
         return result(/*was_stopped=*/true);
       }
       take_step(loader, log);
       is_saved = false;
-      if (step_ % options_.eval_every == 0 || step_ == options_.steps) {
+      if (run_.steps % options_.eval_every == 0 || run_.steps == options_.steps) {
         validate(log);
         save_last();
         is_saved = true;
       }
-      progress.update(step_, "loss " + std::to_string(loss_) + ", best " + std::to_string(best_));
+      progress.update(run_.steps, "loss " + std::to_string(run_.last_loss) + ", best " +
+                                      std::to_string(run_.best_metric));
     }
     return result(/*was_stopped=*/false);
   }
@@ -77,56 +78,55 @@ class Run {
  private:
   bool is_exhausted() const {
     return options_.patience > 0 && !valid_.empty() &&
-           step_ - best_step_ >= options_.patience * options_.eval_every && best_step_ > 0;
+           run_.steps - run_.best_step >= options_.patience * options_.eval_every &&
+           run_.best_step > 0;
   }
 
   RunResult result(bool was_stopped) const {
-    return {.steps = step_,
-            .best_metric = best_,
-            .best_step = best_step_,
-            .was_stopped = was_stopped,
-            .last_loss = loss_};
+    RunResult result = run_;
+    result.was_stopped = was_stopped;
+    return result;
   }
 
   void take_step(BatchLoader& loader, train::RunLog& log) {
     const auto start = std::chrono::steady_clock::now();
-    if (segments_ && segments_->begins_finetuning(step_)) begin_finetuning();
+    if (segments_ && segments_->begins_finetuning(run_.steps)) begin_finetuning();
     parameters_.zero_gradients();
-    loss_ = 0;
+    run_.last_loss = 0;
     std::string ids;
     for (int64_t i = 0; i < options_.graphs_per_step; ++i) {
       const LoadedSample loaded = loader.next();
       const Batch& batch = loaded.batch;
-      const auto index = static_cast<uint64_t>(step_ * options_.graphs_per_step + i);
+      const auto index = static_cast<uint64_t>(run_.steps * options_.graphs_per_step + i);
       const ForwardContext context = {
           .is_training = true,
           .dropout_seed = static_cast<uint64_t>(seed_) * 0x9E3779B97F4A7C15ULL + index,
           .bf16_dots = options_.model.bf16_dots};
       const at::Tensor costs = segments_
-                                   ? segments_->costs(segmented_sample(loaded), context, step_)
+                                   ? segments_->costs(segmented_sample(loaded), context, run_.steps)
                                    : model_.network().forward(batch, context);
       const at::Tensor loss =
           ranking_loss(costs, batch.runtimes, batch.uncertainties, options_.loss) /
           static_cast<double>(options_.graphs_per_step);
       const auto value = loss.item<double>();
       if (!std::isfinite(value)) fail("the loss", batch.graph->id);
-      loss_ += value;
+      run_.last_loss += value;
       ids += (ids.empty() ? "" : ", ") + batch.graph->id;
       if (loss.requires_grad()) loss.backward();
     }
-    const double rate = train::learning_rate_at(options_.schedule, step_, options_.steps);
-    const bool finetunes = segments_ && segments_->is_finetuning(step_);
+    const double rate = train::learning_rate_at(options_.schedule, run_.steps, options_.steps);
+    const bool finetunes = segments_ && segments_->is_finetuning(run_.steps);
     const train::AdamW::Report report = optimizer_.step(rate, finetunes ? "head" : "");
     if (!report.is_finite) fail("a gradient", ids);
     if (average_) average_->update();
-    ++step_;
+    ++run_.steps;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    std::vector<Scalar> line = {{"loss", loss_},
+    std::vector<Scalar> line = {{"loss", run_.last_loss},
                                 {"learning_rate", rate},
                                 {"gradient_norm", report.gradient_norms.at("all")}};
     if (segments_) segments_->report(line);
     line.push_back({"seconds", seconds.count()});
-    log.add(step_, line);
+    log.add(run_.steps, line);
   }
 
   /// Refers to `loaded`.
@@ -181,7 +181,7 @@ class Run {
   }
 
   [[noreturn]] void fail(const std::string& what, const std::string& graphs) const {
-    throw std::runtime_error("step " + std::to_string(step_ + 1) + ", graph " + graphs + ": " +
+    throw std::runtime_error("step " + std::to_string(run_.steps + 1) + ", graph " + graphs + ": " +
                              what + " is not finite; the last checkpoint in " + folder_.string() +
                              " is from before");
   }
@@ -200,18 +200,20 @@ class Run {
     const rank::GraphMetrics mean = rank::mean_of(all);
     const double metric = metric_of(mean, options_.metric);
     const bool is_better =
-        best_step_ == 0 || (higher_is_better(options_.metric) ? metric > best_ : metric < best_);
+        run_.best_step == 0 ||
+        (higher_is_better(options_.metric) ? metric > run_.best_metric : metric < run_.best_metric);
     if (is_better) {
-      best_ = metric;
-      best_step_ = step_;
+      run_.best_metric = metric;
+      run_.best_step = run_.steps;
       model_.save(folder_ / "best.safetensors");
     }
     if (average_) average_->swap();
-    log.add(step_, std::vector<Scalar>{{"valid_kendall_tau", mean.kendall_tau},
-                                       {"valid_ordered_pair_accuracy", mean.ordered_pair_accuracy},
-                                       {"valid_top1_slowdown", mean.top1_slowdown},
-                                       {"valid_top5_slowdown", mean.top5_slowdown},
-                                       {"valid_top10_slowdown", mean.top10_slowdown}});
+    log.add(run_.steps,
+            std::vector<Scalar>{{"valid_kendall_tau", mean.kendall_tau},
+                                {"valid_ordered_pair_accuracy", mean.ordered_pair_accuracy},
+                                {"valid_top1_slowdown", mean.top1_slowdown},
+                                {"valid_top5_slowdown", mean.top5_slowdown},
+                                {"valid_top10_slowdown", mean.top10_slowdown}});
   }
 
   void save_best() {
@@ -226,24 +228,15 @@ class Run {
       for (const tensor::NamedTensor& each : average_->state()) state.push_back(each);
     }
     if (segments_) segments_->add_state(state);
-    state.emplace_back("training.progress", at::tensor({static_cast<double>(step_), best_,
-                                                        static_cast<double>(best_step_), loss_},
-                                                       at::kDouble));
+    add_progress(run_, state);
     model_.save(folder_ / "last.safetensors", state, {{"training", options_to_toml(options_)}});
   }
 
   void load() {
     const fs::path path = folder_ / "last.safetensors";
     const tensor::TensorFile file = tensor::load_tensors(path);
-    const auto saved = file.metadata.find("training");
-    if (saved == file.metadata.end() || saved->second != options_to_toml(options_)) {
-      throw FormatError(path.string(), "training", "was begun with other options");
-    }
+    run_ = read_progress(file, path.string(), options_to_toml(options_));
     model_.load_parameters(file, path.string());
-    const at::Tensor progress = file.find("training.progress");
-    if (!progress.defined() || progress.numel() != 4) {
-      throw FormatError(path.string(), "training.progress", "is missing");
-    }
     try {
       optimizer_.load_state(file);
       if (average_) average_->load_state(file);
@@ -251,11 +244,6 @@ class Run {
     } catch (const std::invalid_argument& e) {
       throw FormatError(path.string(), "", e.what());
     }
-    const auto* values = progress.const_data_ptr<double>();
-    step_ = static_cast<int64_t>(values[0]);
-    best_ = values[1];
-    best_step_ = static_cast<int64_t>(values[2]);
-    loss_ = values[3];
   }
 
   TrainOptions options_;
@@ -268,8 +256,7 @@ class Run {
   train::AdamW optimizer_;
   std::optional<train::ParameterAverage> average_;
   std::optional<SegmentTraining> segments_;
-  int64_t step_ = 0, best_step_ = 0;
-  double best_ = 0, loss_ = 0;
+  RunResult run_;
 };
 
 }  // namespace

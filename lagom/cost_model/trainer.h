@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lagom/cost_model/losses.h"
+#include "lagom/cost_model/run_result.h"
 #include "lagom/cost_model/segments.h"
 #include "lagom/cost_model/train_task.h"
 #include "lagom/cost_model/trained_model.h"
@@ -86,16 +87,6 @@ struct TrainOptions {
 /// Opens files and the graphs below folders. Throws std::invalid_argument when there is none,
 /// SystemError and FormatError.
 std::vector<LabeledGraph> open_graphs(const std::vector<std::string>& paths);
-
-struct RunResult {
-  int64_t steps = 0;  ///< Taken in all, also before a stop.
-  double best_metric = 0;
-  int64_t best_step = 0;     ///< 0 without validation graphs.
-  bool was_stopped = false;  ///< By `stop`; the run can be resumed.
-  double last_loss = 0;
-};
-/// Asked between steps; true ends the run after a checkpoint.
-using StopCheck = std::function<bool()>;
 
 /// Trains one network from one seed, into a folder:
 /// - config.toml: the resolved options;
