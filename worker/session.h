@@ -53,7 +53,9 @@ class Session {
   static std::vector<measure::OutputComparison> compare_run(
       const Baseline& baseline, const std::vector<xla::Buffer>& outputs);
   void check_health(Baseline* baseline, measure::Health* health);
-  void fill_baseline(const measure::BaselineRequest& request, measure::BaselineResult* result);
+  /// known: the program compiled, where it is that of the baseline before.
+  void fill_baseline(const measure::BaselineRequest& request, std::optional<Compiled> known,
+                     measure::BaselineResult* result);
   void fill_measure(const measure::MeasureRequest& request, measure::MeasureResult* result);
   void fill_run(const measure::RunRequest& request, measure::RunReport* report);
 

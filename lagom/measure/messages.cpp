@@ -132,7 +132,8 @@ MessageView encode(const BaselineRequest& request) {
                           {"inputs", request.inputs},
                           {"seed", request.seed},
                           {"noise", request.noise},
-                          {"check_health", request.check_health}}),
+                          {"check_health", request.check_health},
+                          {"time_unhealthy", request.time_unhealthy}}),
           .payloads = {request.program.module}};
 }
 
@@ -143,7 +144,8 @@ BaselineRequest decode_baseline_request(Message&& message) {
         .inputs = json.at("inputs").get<std::vector<InputSpec>>(),
         .seed = json.at("seed").get<uint64_t>(),
         .noise = json.at("noise").get<TimingOptions>(),
-        .check_health = json.at("check_health").get<bool>()};
+        .check_health = json.at("check_health").get<bool>(),
+        .time_unhealthy = json.at("time_unhealthy").get<bool>()};
   });
 }
 

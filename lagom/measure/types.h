@@ -25,6 +25,8 @@ struct Program {
   Flags flags;  ///< Names that the plugin does not know are dropped and reported.
   /// The one parameter is a tuple; the inputs are its elements.
   bool tuple_arguments = false;
+
+  friend bool operator==(const Program&, const Program&) = default;
 };
 
 enum class FailureKind {
@@ -99,6 +101,9 @@ struct BaselineRequest {
   /// Runs the program on other inputs too, to see that its outputs move, and move little for a
   /// change of one millionth. Off: tolerances are the floors of the types.
   bool check_health = true;
+  /// False: where the outputs turn out unhealthy nothing is timed, since other inputs will be
+  /// tried.
+  bool time_unhealthy = true;
 };
 
 /// One output of the default.
@@ -121,6 +126,9 @@ struct Health {
   bool calm = true;           ///< The same change moves no output by more than 5 %.
   double denormal_share = 0;  ///< Of the outputs' float values.
   std::string note;           ///< What is wrong, in words; "" when nothing is.
+
+  /// Whether a comparison of outputs would show wrong numbers.
+  bool is_good() const { return finite && moves && responsive && calm; }
 };
 
 struct BaselineResult : Outcome {

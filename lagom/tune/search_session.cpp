@@ -14,10 +14,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using rewrite::Configuration;
 
-bool is_healthy(const measure::Health& health) {
-  return health.finite && health.moves && health.responsive && health.calm;
-}
-
 }  // namespace
 
 std::string percent_text(double share) {
@@ -105,6 +101,7 @@ void SearchSession::load_baseline() {
   request.program = program();
   request.seed = options_.seed;
   request.noise = {.min_pairs = 7, .budget_seconds = 1.5};
+  request.time_unhealthy = false;
   measure::BaselineResult best;
   std::vector<measure::InputSpec> best_inputs;
   bool have = false;
@@ -115,7 +112,7 @@ void SearchSession::load_baseline() {
       if (have) break;
       throw SystemError("the default program: " + baseline.error);
     }
-    const bool healthy = is_healthy(baseline.health);
+    const bool healthy = baseline.health.is_good();
     if (!have || healthy) {
       best_inputs = inputs;
       best = std::move(baseline);
@@ -123,9 +120,10 @@ void SearchSession::load_baseline() {
     }
     if (healthy || past(0.3)) break;
   }
-  if (!is_healthy(best.health)) {
+  if (!best.health.is_good()) {
     // None was healthy: measure with the first draw, and say so.
     request.inputs = best_inputs;
+    request.time_unhealthy = true;
     best = program_worker_.load_baseline(request);
     if (!best.ok()) throw SystemError("the default program: " + best.error);
     result_.note = "outputs are a weak check here (" + best.health.note +

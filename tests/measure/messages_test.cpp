@@ -21,7 +21,8 @@ Program some_program() {
 }
 
 TEST(MessagesTest, BaselineRequestMakesTheRoundTrip) {
-  BaselineRequest request{.program = some_program(), .seed = 77, .check_health = false};
+  BaselineRequest request{
+      .program = some_program(), .seed = 77, .check_health = false, .time_unhealthy = false};
   request.inputs.push_back({.element_type = PrimitiveType::kBF16,
                             .dimensions = {2, 3},
                             .role = InputRole::kWeight,
@@ -44,6 +45,7 @@ TEST(MessagesTest, BaselineRequestMakesTheRoundTrip) {
   EXPECT_EQ(back.seed, 77u);
   EXPECT_EQ(back.noise.max_pairs, 9);
   EXPECT_FALSE(back.check_health);
+  EXPECT_FALSE(back.time_unhealthy);
 }
 
 TEST(MessagesTest, MeasureRequestMakesTheRoundTrip) {

@@ -76,6 +76,36 @@ TEST_F(WorkerTest, BaselineHasTimesNoiseAndHealth) {
   EXPECT_GT(result.peak_memory_bytes, 0);
 }
 
+TEST_F(WorkerTest, TheSameProgramWithOtherInputsIsNotCompiledAgain) {
+  Worker worker(options());
+  BaselineRequest request = matmul_baseline();
+
+  const BaselineResult first = worker.load_baseline(request);
+  request.seed += 1;
+  const BaselineResult second = worker.load_baseline(request);
+
+  ASSERT_TRUE(first.ok() && second.ok());
+  // The time of one compilation: two would differ in some digit.
+  EXPECT_EQ(second.figures.compile_seconds, first.figures.compile_seconds);
+  EXPECT_NE(second.outputs[0].statistics.max_abs, first.outputs[0].statistics.max_abs);
+}
+
+TEST_F(WorkerTest, UnhealthyOutputsNeedNotBeTimed) {
+  Worker worker(options());
+  BaselineRequest request = matmul_baseline();
+  for (InputSpec& input : request.inputs) input.role = InputRole::kZeros;
+
+  request.time_unhealthy = false;
+  const BaselineResult untimed = worker.load_baseline(request);
+  request.time_unhealthy = true;
+  const BaselineResult timed = worker.load_baseline(request);
+
+  ASSERT_TRUE(untimed.ok() && timed.ok());
+  EXPECT_FALSE(untimed.health.is_good());
+  EXPECT_EQ(untimed.self_ratio.pairs, 0);
+  EXPECT_GE(timed.self_ratio.pairs, 3);
+}
+
 TEST_F(WorkerTest, CandidateIsTimedAgainstTheDefault) {
   Worker worker(options());
   constexpr int64_t kSize = 384;
