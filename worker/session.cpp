@@ -29,6 +29,7 @@ namespace {
 constexpr double kSmallChange = 1e-6;
 // Recompiling the default for default-against-default tells more, where it does not take long.
 constexpr double kRecompileLimitSeconds = 2.5;
+constexpr size_t kMaxRemembered = 3;
 
 std::vector<std::string> to_host(const std::vector<xla::Buffer>& buffers) {
   std::vector<std::string> arrays;
@@ -138,6 +139,20 @@ Compiled Session::compile(const measure::Program& program) {
   return {std::move(executable), std::move(figures)};
 }
 
+Compiled Session::recall_or_compile(const measure::Program& program) {
+  const auto it = std::find_if(remembered_.begin(), remembered_.end(),
+                               [&](const auto& known) { return known.first == program; });
+  if (it == remembered_.end()) return compile(program);
+  Compiled compiled = std::move(it->second);
+  remembered_.erase(it);
+  return compiled;
+}
+
+void Session::remember(measure::Program program, Compiled compiled) {
+  if (remembered_.size() == kMaxRemembered) remembered_.pop_back();
+  remembered_.emplace_front(std::move(program), std::move(compiled));
+}
+
 void Session::require_memory(int64_t argument_bytes, int64_t largest_argument, int64_t output_bytes,
                              int64_t temp_bytes) const {
   int64_t available = measure::available_memory_bytes();
@@ -190,6 +205,8 @@ BaselineResult Session::load_baseline(const BaselineRequest& request) {
   std::optional<Compiled> known;
   if (baseline_ && baseline_->request.program == request.program) {
     known = std::move(baseline_->compiled);
+  } else {
+    remembered_.clear();
   }
   baseline_.reset();
   measure::reset_peak_memory();
@@ -329,7 +346,7 @@ void Session::fill_measure(const MeasureRequest& request, MeasureResult* result)
   guarded(result, step, [&] {
     const Baseline& baseline = *baseline_;
     const xla::Executable& executable = baseline.compiled->executable;
-    const Compiled candidate = compile(request.program);
+    Compiled candidate = recall_or_compile(request.program);
     result->figures = candidate.figures;
     if (request.count_copies) {
       result->figures.num_copies = count_copies(candidate.executable);
@@ -384,6 +401,7 @@ void Session::fill_measure(const MeasureRequest& request, MeasureResult* result)
     result->ratio = times.ratio;
     result->dropped_early = times.dropped_early;
     result->runs_per_time = times.runs_per_time;
+    if (!times.dropped_early) remember(request.program, std::move(candidate));
   });
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lagom/measure/types.h"
@@ -45,6 +47,10 @@ class Session {
 
   const xla::Client& client();
   Compiled compile(const measure::Program& program);
+  /// The same, or what `remember` kept of it.
+  Compiled recall_or_compile(const measure::Program& program);
+  /// Keeps a candidate: the last few are likely to be measured again.
+  void remember(measure::Program program, Compiled compiled);
   /// Throws OutOfMemory when the program's arrays do not fit.
   void require_memory(int64_t argument_bytes, int64_t largest_argument, int64_t output_bytes,
                       int64_t temp_bytes) const;
@@ -63,6 +69,7 @@ class Session {
   int64_t memory_limit_bytes_;
   std::unique_ptr<xla::Client> client_;
   std::unique_ptr<Baseline> baseline_;
+  std::deque<std::pair<measure::Program, Compiled>> remembered_;  ///< The latest first.
 };
 
 }  // namespace lagom::worker

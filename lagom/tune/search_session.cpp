@@ -66,10 +66,10 @@ bool SearchSession::may_try(double share) const {
 
 bool SearchSession::has_time_for_trial(double share) const {
   if (past(share)) return false;
-  // The finalists and the check of the comparison need their time too: a trial that would run into
-  // it is not begun.
+  // The finalists, compiled by now, and the check of the comparison need their time too: a trial
+  // that would run into it is not begun.
   return options_.budget_seconds <= 0 ||
-         elapsed() + 3 * last_trial_seconds_ < options_.budget_seconds;
+         elapsed() + 2 * last_trial_seconds_ < options_.budget_seconds;
 }
 
 void SearchSession::report(const std::string& phase, const std::string& text) const {

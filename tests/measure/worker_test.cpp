@@ -131,6 +131,25 @@ TEST_F(WorkerTest, CandidateIsTimedAgainstTheDefault) {
   EXPECT_EQ(worker.starts(), 1);
 }
 
+TEST_F(WorkerTest, ACandidateIsNotCompiledAgainUnlessAnotherDefaultCameBetween) {
+  Worker worker(options());
+  ASSERT_TRUE(worker.load_baseline(matmul_baseline()).ok());
+  const MeasureRequest request = candidate(lagom::testing::matmul_module(128));
+
+  const MeasureResult first = worker.measure(request);
+  const MeasureResult other = worker.measure(candidate(slower_matmul(128)));
+  const MeasureResult again = worker.measure(request);
+  ASSERT_TRUE(worker.load_baseline(matmul_baseline(64)).ok());
+  ASSERT_TRUE(worker.load_baseline(matmul_baseline()).ok());
+  const MeasureResult anew = worker.measure(request);
+
+  ASSERT_TRUE(first.ok() && other.ok() && again.ok() && anew.ok());
+  // A compilation's time tells it from any other.
+  EXPECT_EQ(again.figures.compile_seconds, first.figures.compile_seconds);
+  EXPECT_NE(anew.figures.compile_seconds, first.figures.compile_seconds);
+  EXPECT_GE(again.ratio.pairs, 3);
+}
+
 TEST_F(WorkerTest, SlowCandidateIsDroppedEarly) {
   Worker worker(options());
   TinyModule module("one");
