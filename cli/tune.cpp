@@ -145,6 +145,8 @@ void print_summary(const tune::TuneResult& r, const tune::ResultFiles& files) {
   }
   if (r.fault_shift > 0) {
     std::printf("  an error of 1 %% in the new forms would show in them as %.1e\n", r.fault_shift);
+  } else if (r.forms_compared_alone) {
+    std::printf("  each new form's results were compared by themselves too\n");
   }
   if (!r.note.empty()) std::printf("  note: %s\n", r.note.c_str());
   std::map<std::string, std::pair<int, double>> forms;

@@ -41,6 +41,20 @@ class KernelLevel {
     }
   }
 
+  /// Of the kernels with promising forms, by their work.
+  double known_share() const {
+    const Database database(session_.options().database, session_.device_key());
+    const std::vector<double> work = estimate_work();
+    double known = 0, sum = 0;
+    for (size_t i = 0; i < work.size(); ++i) {
+      const Kernel& kernel = session_.space().kernels()[i];
+      if (kernel.promising.empty()) continue;
+      sum += work[i];
+      if (database.find(kernel.cut_out.signature, "")) known += work[i];
+    }
+    return sum > 0 ? known / sum : 0;
+  }
+
   void form_beliefs() {
     FormBeliefs source(neighbours(), session_.options().costs);
     for (const Kernel& kernel : session_.space().kernels()) {
@@ -237,6 +251,10 @@ class KernelLevel {
 
 void search_kernels(SearchSession& session) {
   KernelLevel(session).search_kernels();
+}
+
+double known_share(SearchSession& session) {
+  return KernelLevel(session).known_share();
 }
 
 void form_beliefs(SearchSession& session) {

@@ -126,6 +126,7 @@ std::string decisions_json(const SearchSpace& space, const TuneResult& result) {
       {"compiler_options", compiler_options_python(result.configuration.flags)},
       {"configuration", result.configuration.to_string()}};
   if (!std::isnan(result.fault_shift)) j["fault_shift"] = result.fault_shift;
+  j["forms_compared_alone"] = result.forms_compared_alone;
   if (result.machine.flops_per_second > 0) {
     const double peak = result.machine.flops_per_second;
     j["flops"] = result.program_flops;

@@ -142,6 +142,15 @@ bool is_proven_alone(const TuneResult& result, size_t kernel, const rewrite::Rul
   return false;
 }
 
+bool all_proven_alone(const SearchSession& session) {
+  const auto& kernels = session.space().kernels();
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const rewrite::Rule* rule = session.space().form_of(session.result().configuration, kernels[i]);
+    if (rule != nullptr && !is_proven_alone(session.result(), i, *rule)) return false;
+  }
+  return true;
+}
+
 /// Forms that the comparison of the whole program's outputs does not see are compared one by one;
 /// those that cannot be, or are wrong, go. False when some went.
 bool vouch_for_forms(SearchSession& session, Configuration& configuration) {
@@ -159,7 +168,8 @@ bool vouch_for_forms(SearchSession& session, Configuration& configuration) {
   return all;
 }
 
-/// Checks the check: would the outputs have shown a wrong form?
+/// Checks the check: would the outputs have shown a wrong form? Where every form was compared alone
+/// and the time is used up, nothing hangs on the answer.
 void check_comparison(SearchSession& session) {
   TuneResult& result = session.result();
   const auto& decisions = result.configuration.decisions;
@@ -167,6 +177,10 @@ void check_comparison(SearchSession& session) {
     return d.kind == rewrite::DecisionKind::kForm;
   });
   if (!has_forms || session.stopped()) return;
+  const double budget = session.options().budget_seconds;
+  const bool late = budget > 0 && session.elapsed() + result.tuned_compile_seconds > budget;
+  result.forms_compared_alone = all_proven_alone(session);
+  if (late && result.forms_compared_alone) return;
   result.fault_shift = session.shift_of_fault(result.configuration);
   double error = 0;
   for (const auto& output : result.outputs) error = std::max(error, output.relative_error());
@@ -175,7 +189,10 @@ void check_comparison(SearchSession& session) {
                        percent_text(std::max(result.fault_shift, 0.0)) +
                        ": the forms were compared one by one");
   Configuration kept = result.configuration;
-  if (vouch_for_forms(session, kept)) return;
+  if (vouch_for_forms(session, kept)) {
+    result.forms_compared_alone = true;
+    return;
+  }
   add_note(result, "forms that could not be compared alone were taken back");
   const Trial* trial = nullptr;
   if (!kept.is_default()) {
@@ -229,8 +246,13 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
   }
   const bool by_kernels =
       options.strategy == Strategy::kGreedy || options.strategy == Strategy::kGenetic;
-  // A search is to beat the conditions, and has their result where time is short.
-  if (options.strategy == Strategy::kConditions || by_kernels) try_conditions(session);
+  // A search is to beat the conditions, and has their result where time is short. Where the
+  // database knows the kernels there is something better to begin with.
+  constexpr double kWellKnown = 0.8;
+  if (options.strategy == Strategy::kConditions ||
+      (by_kernels && known_share(session) < kWellKnown)) {
+    try_conditions(session);
+  }
   if (by_kernels) {
     search_kernels(session);
     compose_winners(session);

@@ -108,6 +108,8 @@ struct TuneResult {
   /// largest values; NaN when it was not tried. Little or nothing: the comparison of the outputs
   /// does not see the forms, and only the comparison of each kernel alone vouches for them.
   double fault_shift = std::numeric_limits<double>::quiet_NaN();
+  /// Each form of the configuration was compared with its kernel as it is.
+  bool forms_compared_alone = false;
   double program_flops = 0;  ///< Of one run, by the shapes.
 
   std::deque<Trial> trials;           ///< A deque: references stay good while a search appends.
