@@ -11,6 +11,10 @@ namespace {
 
 using rewrite::Configuration;
 
+/// The first candidate is worth more than any later one: it may begin until so much of the budget
+/// is used up.
+constexpr double kFirstShare = 0.8;
+
 /// Places that a kernel's form changes.
 double num_places(const SearchSession& session, const KernelResult& kernel) {
   return static_cast<double>(session.space().kernels()[kernel.kernel].instructions.size());
@@ -19,6 +23,18 @@ double num_places(const SearchSession& session, const KernelResult& kernel) {
 class Composer {
  public:
   explicit Composer(SearchSession& session) : session_(session) {}
+
+  void try_known() {
+    const auto& kernels = session_.result().kernels;
+    std::vector<size_t> winners;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      if (kernels[k].best() != nullptr) winners.push_back(k);
+    }
+    add_unmeasured();
+    const Configuration configuration = with_forms(winners);
+    if (configuration.is_default() || !session_.may_try(kFirstShare)) return;
+    session_.try_configuration(configuration, "known", session_.search_timing());
+  }
 
   void compose() {
     const auto& kernels = session_.result().kernels;
@@ -154,9 +170,13 @@ void compose_winners(SearchSession& session) {
   Composer(session).compose();
 }
 
+void try_known_winners(SearchSession& session) {
+  Composer(session).try_known();
+}
+
 void try_conditions(SearchSession& session) {
   const Configuration configuration = configuration_by_conditions(session.space());
-  if (configuration.is_default() || !session.may_try(0.4)) return;
+  if (configuration.is_default() || !session.may_try(kFirstShare)) return;
   session.try_configuration(configuration, "conditions", session.search_timing());
 }
 
@@ -168,7 +188,7 @@ void try_likely_forms(SearchSession& session) {
       session.space().set_form(configuration, kernels[i], rule);
     }
   }
-  if (configuration.is_default() || !session.may_try(0.4)) return;
+  if (configuration.is_default() || !session.may_try(kFirstShare)) return;
   session.try_configuration(configuration, "likely", session.search_timing());
 }
 

@@ -8,6 +8,10 @@ namespace lagom::tune {
 /// at fault; those are left out.
 void compose_winners(SearchSession& session);
 
+/// The best known form of each kernel that was measured so far, in this search or an earlier one,
+/// and the likely form of the others, as one candidate.
+void try_known_winners(SearchSession& session);
+
 /// The forms that fixed conditions choose (conditions.h), as one candidate.
 void try_conditions(SearchSession& session);
 

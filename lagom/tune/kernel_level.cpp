@@ -41,16 +41,20 @@ class KernelLevel {
     }
   }
 
-  /// Of the kernels with promising forms, by their work.
-  double known_share() const {
-    const Database database(session_.options().database, session_.device_key());
+  /// Returns what share of the work in kernels with promising forms is known.
+  double recall_kernels() {
+    Database database(session_.options().database, session_.device_key());
     const std::vector<double> work = estimate_work();
     double known = 0, sum = 0;
-    for (size_t i = 0; i < work.size(); ++i) {
-      const Kernel& kernel = session_.space().kernels()[i];
-      if (kernel.promising.empty()) continue;
-      sum += work[i];
-      if (database.find(kernel.cut_out.signature, "")) known += work[i];
+    for (const size_t index : kernel_order()) {
+      const Kernel& kernel = session_.space().kernels()[index];
+      KernelResult result =
+          search_kernel(kernel, index, session_.kernel_worker(), database, {.known_only = true});
+      if (!kernel.promising.empty()) {
+        sum += work[index];
+        if (result.from_database) known += work[index];
+      }
+      if (result.from_database) keep(index, std::move(result));
     }
     return sum > 0 ? known / sum : 0;
   }
@@ -145,20 +149,27 @@ class KernelLevel {
       session_.report("kernels", "the time for kernels is used up; the others stay as they are");
       return false;
     }
+    keep(index, std::move(kernel_result));
+    return true;
+  }
+
+  void keep(size_t index, KernelResult&& kernel_result) {
+    const Kernel& kernel = session_.space().kernels()[index];
+    KernelResult* earlier = find_kernel(index);
     // A program has many small kernels that stay as they are: only the others are news.
     const double total =
         kernel_result.default_seconds * static_cast<double>(kernel.instructions.size());
-    if (kernel_result.best() != nullptr || !kernel_result.error.empty() ||
-        total > 0.01 * session_.result().default_seconds) {
+    const bool is_news = earlier == nullptr || !kernel_result.from_database;
+    if (is_news && (kernel_result.best() != nullptr || !kernel_result.error.empty() ||
+                    total > 0.01 * session_.result().default_seconds)) {
       session_.report("kernels", describe_kernel(kernel, kernel_result));
     }
-    if (KernelResult* earlier = find_kernel(index)) {
+    if (earlier != nullptr) {
       kernel_result.num_trials += earlier->num_trials;
       *earlier = std::move(kernel_result);
     } else {
       session_.result().kernels.push_back(std::move(kernel_result));
     }
-    return true;
   }
 
   KernelResult* find_kernel(size_t index) {
@@ -253,8 +264,8 @@ void search_kernels(SearchSession& session) {
   KernelLevel(session).search_kernels();
 }
 
-double known_share(SearchSession& session) {
-  return KernelLevel(session).known_share();
+double recall_kernels(SearchSession& session) {
+  return KernelLevel(session).recall_kernels();
 }
 
 void form_beliefs(SearchSession& session) {

@@ -8,8 +8,9 @@ namespace lagom::tune {
 /// then the others, where much time is left to gain. Up to three fifths of the budget.
 void search_kernels(SearchSession& session);
 
-/// What share of the work in kernels with promising forms the database has measurements of.
-double known_share(SearchSession& session);
+/// Takes what the database knows of the program's kernels, without measuring. Returns what share of
+/// the work in kernels with promising forms that is.
+double recall_kernels(SearchSession& session);
 
 /// Strategy kModel: sets what is believed of every kernel's forms (SearchSession::beliefs), without
 /// measuring.

@@ -247,10 +247,11 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
   const bool by_kernels =
       options.strategy == Strategy::kGreedy || options.strategy == Strategy::kGenetic;
   // A search is to beat the conditions, and has their result where time is short. Where the
-  // database knows the kernels there is something better to begin with.
+  // database knows most kernels there is something better to begin with.
   constexpr double kWellKnown = 0.8;
-  if (options.strategy == Strategy::kConditions ||
-      (by_kernels && known_share(session) < kWellKnown)) {
+  if (by_kernels && recall_kernels(session) >= kWellKnown) {
+    try_known_winners(session);
+  } else if (by_kernels || options.strategy == Strategy::kConditions) {
     try_conditions(session);
   }
   if (by_kernels) {

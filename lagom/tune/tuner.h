@@ -42,7 +42,8 @@ struct TuneEvent {
 struct Trial {
   int number = 0;
   double elapsed_seconds = 0;  ///< Since the search began.
-  std::string origin;          ///< "greedy", "take back", "flag", "random", "genetic", "final".
+  std::string origin;          ///< "conditions", "known", "greedy", "take back", "flag", "random",
+                               ///< "genetic", "final".
   rewrite::Configuration configuration;
   measure::FailureKind failure = measure::FailureKind::kNone;
   std::string error;

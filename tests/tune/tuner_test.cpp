@@ -148,6 +148,28 @@ TEST_F(TunerTest, FormsThatTheOutputsHideAreComparedOneByOne) {
   EXPECT_THAT(result.note, HasSubstr("the forms were compared one by one"));
 }
 
+TEST_F(TunerTest, AProgramWhoseKernelsAreKnownBeginsWithTheirWinners) {
+  options_.strategy = Strategy::kGreedy;
+  options_.max_trials = 2;
+  options_.space = {.forms = true, .layouts = false, .barriers = false, .flags = false};
+  options_.database = folder_ / "database";
+  const std::string first = depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} multiply(c, c)\n");
+  const std::string second = depthwise("  ROOT y = f32[1,24,24,32]{3,2,1,0} add(c, x)\n");
+
+  const TuneResult cold = run(first);
+  const TuneResult warm = run(second);
+
+  ASSERT_FALSE(cold.trials.empty());
+  ASSERT_FALSE(warm.trials.empty());
+  EXPECT_EQ(cold.trials.front().origin, "conditions");
+  EXPECT_GE(cold.num_kernel_trials, 2);
+  EXPECT_EQ(warm.trials.front().origin, "known");
+  EXPECT_EQ(warm.num_kernel_trials, 0);
+  ASSERT_EQ(warm.kernels.size(), 1u);
+  EXPECT_TRUE(warm.kernels[0].from_database);
+  EXPECT_EQ(warm.kernels[0].forms.size(), cold.kernels[0].forms.size());
+}
+
 TEST_F(TunerTest, CandidatesThatCompileTooSlowlyAreNoResult) {
   options_.strategy = Strategy::kGreedy;
   options_.max_trials = 2;
