@@ -24,7 +24,7 @@ class Composer {
  public:
   explicit Composer(SearchSession& session) : session_(session) {}
 
-  void try_known() {
+  void try_likely() {
     const auto& kernels = session_.result().kernels;
     std::vector<size_t> winners;
     for (size_t k = 0; k < kernels.size(); ++k) {
@@ -33,7 +33,7 @@ class Composer {
     add_unmeasured();
     const Configuration configuration = with_forms(winners);
     if (configuration.is_default() || !session_.may_try(kFirstShare)) return;
-    session_.try_configuration(configuration, "known", session_.search_timing());
+    session_.try_configuration(configuration, "likely", session_.search_timing());
   }
 
   void compose() {
@@ -170,26 +170,14 @@ void compose_winners(SearchSession& session) {
   Composer(session).compose();
 }
 
-void try_known_winners(SearchSession& session) {
-  Composer(session).try_known();
+void try_likely_forms(SearchSession& session) {
+  Composer(session).try_likely();
 }
 
 void try_conditions(SearchSession& session) {
   const Configuration configuration = configuration_by_conditions(session.space());
   if (configuration.is_default() || !session.may_try(kFirstShare)) return;
   session.try_configuration(configuration, "conditions", session.search_timing());
-}
-
-void try_likely_forms(SearchSession& session) {
-  Configuration configuration;
-  const auto& kernels = session.space().kernels();
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    if (const rewrite::Rule* rule = session.likely_form(i)) {
-      session.space().set_form(configuration, kernels[i], rule);
-    }
-  }
-  if (configuration.is_default() || !session.may_try(kFirstShare)) return;
-  session.try_configuration(configuration, "likely", session.search_timing());
 }
 
 void take_back_forms(SearchSession& session) {

@@ -8,14 +8,11 @@ namespace lagom::tune {
 /// at fault; those are left out.
 void compose_winners(SearchSession& session);
 
-/// The best known form of each kernel that was measured so far, in this search or an earlier one,
-/// and the likely form of the others, as one candidate.
-void try_known_winners(SearchSession& session);
-
 /// The forms that fixed conditions choose (conditions.h), as one candidate.
 void try_conditions(SearchSession& session);
 
-/// The forms that are believed to win (SearchSession::likely_form), as one candidate.
+/// The winning form of each kernel that was measured, in this search or an earlier one, and the
+/// likely form (SearchSession::likely_form) of the others, as one candidate.
 void try_likely_forms(SearchSession& session);
 
 /// A winner alone need not win in place: leaves out one kernel's form at a time, those with the

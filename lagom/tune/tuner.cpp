@@ -250,7 +250,7 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
   // database knows most kernels there is something better to begin with.
   constexpr double kWellKnown = 0.8;
   if (by_kernels && recall_kernels(session) >= kWellKnown) {
-    try_known_winners(session);
+    try_likely_forms(session);
   } else if (by_kernels || options.strategy == Strategy::kConditions) {
     try_conditions(session);
   }
@@ -263,6 +263,7 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
   }
   if (options.strategy == Strategy::kModel) {
     form_beliefs(session);
+    recall_kernels(session);
     try_likely_forms(session);
     search_likely_kernels(session);
     compose_winners(session);

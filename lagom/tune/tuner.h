@@ -42,7 +42,7 @@ struct TuneEvent {
 struct Trial {
   int number = 0;
   double elapsed_seconds = 0;  ///< Since the search began.
-  std::string origin;          ///< "conditions", "known", "greedy", "take back", "flag", "random",
+  std::string origin;          ///< "conditions", "likely", "greedy", "take back", "flag", "random",
                                ///< "genetic", "final".
   rewrite::Configuration configuration;
   measure::FailureKind failure = measure::FailureKind::kNone;

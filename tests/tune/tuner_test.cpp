@@ -163,7 +163,7 @@ TEST_F(TunerTest, AProgramWhoseKernelsAreKnownBeginsWithTheirWinners) {
   ASSERT_FALSE(warm.trials.empty());
   EXPECT_EQ(cold.trials.front().origin, "conditions");
   EXPECT_GE(cold.num_kernel_trials, 2);
-  EXPECT_EQ(warm.trials.front().origin, "known");
+  EXPECT_EQ(warm.trials.front().origin, "likely");
   EXPECT_EQ(warm.num_kernel_trials, 0);
   ASSERT_EQ(warm.kernels.size(), 1u);
   EXPECT_TRUE(warm.kernels[0].from_database);
