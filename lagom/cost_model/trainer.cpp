@@ -12,6 +12,7 @@
 
 #include "lagom/cost_model/segment_training.h"
 #include "lagom/graph/collection.h"
+#include "lagom/train/check_field.h"
 #include "lagom/train/flat_parameters.h"
 #include "lagom/train/run_log.h"
 #include "lagom/util/error.h"
@@ -284,20 +285,23 @@ double metric_of(const rank::GraphMetrics& metrics, Metric metric) {
 }
 
 void TrainOptions::validate() const {
-  const auto check = [](bool ok, const char* field) {
-    if (!ok) throw std::invalid_argument(std::string(field) + " is out of range");
+  const auto check_from = [](const char* field, auto value, auto least) {
+    train::check_field(value >= least, field, "at least " + std::to_string(least),
+                       static_cast<double>(value));
   };
-  check(!seeds.empty(), "seeds");
-  check(steps >= 1, "steps");
-  check(graphs_per_step >= 1, "graphs_per_step");
-  check(configs >= 2, "configs");
-  check(eval_every >= 1, "eval_every");
-  check(eval_configs == 0 || eval_configs >= 2, "eval_configs");
-  check(patience >= 0, "patience");
-  check(weight_decay >= 0, "weight_decay");
-  check(average_decay >= 0 && average_decay < 1, "average_decay");
-  check(data.position_steps >= 0, "data.position_steps");
-  check(data.link_hops >= 0, "data.link_hops");
+  check_from("seeds", seeds.size(), size_t{1});
+  check_from("steps", steps, int64_t{1});
+  check_from("graphs_per_step", graphs_per_step, int64_t{1});
+  check_from("configs", configs, int64_t{2});
+  check_from("eval_every", eval_every, int64_t{1});
+  train::check_field(eval_configs == 0 || eval_configs >= 2, "eval_configs", "0 or at least 2",
+                     static_cast<double>(eval_configs));
+  check_from("patience", patience, int64_t{0});
+  train::check_field(weight_decay >= 0, "weight_decay", "a number from 0", weight_decay);
+  train::check_field(average_decay >= 0 && average_decay < 1, "average_decay", "from 0 to below 1",
+                     average_decay);
+  check_from("data.position_steps", data.position_steps, int64_t{0});
+  check_from("data.link_hops", data.link_hops, int64_t{0});
   segments.validate();
   model.validate();
   loss.validate();

@@ -327,7 +327,12 @@ TEST(TrainOptionsTest, EveryConfigurationFileIsRead) {
   TrainOptions options;
   EXPECT_THROW(options_from_toml("stepps = 3", "x", options), FormatError);
   options.steps = 0;
-  EXPECT_THROW(options.validate(), std::invalid_argument);
+  try {
+    options.validate();
+    FAIL() << "no steps were taken for fine";
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(), "steps: expected at least 1, found 0");
+  }
 }
 
 }  // namespace
