@@ -1,13 +1,16 @@
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <benchmark/benchmark.h>
 
+#include <atomic>
 #include <memory>
 
 #include "lagom/lm/decoder.h"
 #include "lagom/lm/flops.h"
 #include "lagom/lm/ops.h"
+#include "lagom/lm/simd.h"
 #include "lagom/lm/trainer.h"
 #include "lagom/tensor/caching_allocator.h"
 #include "lagom/tensor/threads.h"
@@ -191,6 +194,36 @@ BENCHMARK(BM_DecodeGpt2)
     ->ArgNames({"format", "rows", "routed"})
     ->ArgsProduct({{0, 1, 2}, {1, 8}, {0}})
     ->Args({0, 1, 1})
+    ->Iterations(20)
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+LAGOM_CLONES
+int64_t sum_of(const int64_t* values, int64_t count) {
+  int64_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) sum += values[i];
+  return sum;
+}
+
+/// What memory gives at best: the sum of as many bytes as GPT-2's weights have in each format.
+void BM_ReadWeights(benchmark::State& state) {
+  const Tensor weights = at::ones({state.range(0) << 17}, at::kLong);
+  const auto* values = weights.const_data_ptr<int64_t>();
+  for (auto _ : state) {
+    std::atomic<int64_t> sum = 0;
+    at::parallel_for(0, weights.numel(), /*grain_size=*/1 << 17, [&](int64_t begin, int64_t end) {
+      sum += sum_of(values + begin, end - begin);
+    });
+    benchmark::DoNotOptimize(sum.load());
+  }
+  state.SetBytesProcessed(state.iterations() * weights.numel() * 8);
+}
+BENCHMARK(BM_ReadWeights)
+    ->ArgName("MiB")
+    ->Arg(475)
+    ->Arg(237)
+    ->Arg(118)
     ->Iterations(20)
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);
