@@ -6,7 +6,8 @@ read from the same file and must continue alike; a small model; routed against d
 
     LAGOM_BENCH_THREADS=2   threads, and cores (1)
     LAGOM_BENCH_ROUNDS=5    rounds (3)
-    LAGOM_BENCH_GROUPS=train,gpt2,small,routed,prompt   which comparisons (all)
+    LAGOM_BENCH_GROUPS=train,compile,gpt2,small,routed,prompt   which comparisons (all); `compile`
+                            adds torch.compile to `train`: minutes of compiling, once and for all
     LAGOM_BENCH_CPU_TIME=1  CPU time of the process in place of time on the clock: for one thread on
                             a machine that is busy otherwise
 """
@@ -36,19 +37,19 @@ from _side_by_side import LAGOM, ROOT
 
 BENCH = os.environ.get("LM_BENCH", str(ROOT / "build" / "bin" / "lm_bench"))
 ROUNDS = int(os.environ.get("LAGOM_BENCH_ROUNDS", 3))
-GROUPS = os.environ.get("LAGOM_BENCH_GROUPS", "train,gpt2,small,routed,prompt").split(",")
+GROUPS = os.environ.get("LAGOM_BENCH_GROUPS", "train,compile,gpt2,small,routed,prompt").split(",")
 CPU_TIME = bool(os.environ.get("LAGOM_BENCH_CPU_TIME"))
 PROMPT, STEPS = 128, 32  # as in BM_DecodeModel
 clock = time.process_time if CPU_TIME else time.perf_counter
 
 
 def ours(name, model=None):
-    """Seconds of one iteration of a benchmark, the last of two repetitions."""
+    """Seconds of one iteration of a benchmark, where those are few the last of two repetitions."""
     environment = {**os.environ, "LAGOM_BENCH_THREADS": str(THREADS)}
     if model:
         environment["LAGOM_BENCH_MODEL"] = str(model)
     command = [BENCH, f"--benchmark_filter=^{name}", "--benchmark_format=json",
-               "--benchmark_repetitions=2", "--benchmark_min_time=0.3"]
+               f"--benchmark_repetitions={1 if 'Decode' in name else 2}", "--benchmark_min_time=0.3"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     runs = json.loads(result.stdout or '{"benchmarks": []}')["benchmarks"]
     runs = [run for run in runs if run["run_type"] == "iteration"]
@@ -166,12 +167,14 @@ def train():
     for bf16, name in ((False, "float32"), (True, "bfloat16 autocast")):
         model = NanoGpt(256, 256)
         table.add(f"PyTorch eager, {name}", peer(model, model, bf16))
-    for bf16, name in ((False, "float32"), (True, "bfloat16 autocast")):
+    compiled = ((False, "float32"), (True, "bfloat16 autocast")) if "compile" in GROUPS else ()
+    for bf16, name in compiled:
         model = NanoGpt(256, 256)
         try:
             start = time.perf_counter()
             step = peer(torch.compile(model), model, bf16)
-            print(f"  torch.compile, {name}: {time.perf_counter() - start:.0f} s to compile")
+            print(f"  torch.compile, {name}: {time.perf_counter() - start:.0f} s to compile",
+                  flush=True)
             table.add(f"PyTorch compiled, {name}", step)
         except Exception as error:  # no compiler, no headers of Python
             print(f"  torch.compile does not work here: {str(error).strip().splitlines()[-1][:120]}")
@@ -332,8 +335,10 @@ def main():
     print(f"  {THREADS} thread(s) on core(s) {CORES}; {'CPU time' if CPU_TIME else 'time on the clock'}; "
           f"PyTorch {torch.__version__}, transformers {transformers.__version__}, "
           f"CTranslate2 {ctranslate2.__version__}")
-    for group in GROUPS:
-        {"train": train, "gpt2": gpt2, "small": small, "routed": routed, "prompt": prompt}[group]()
+    groups = {"train": train, "gpt2": gpt2, "small": small, "routed": routed, "prompt": prompt}
+    for name, run in groups.items():
+        if name in GROUPS:
+            run()
 
 
 if __name__ == "__main__":

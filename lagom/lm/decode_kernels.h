@@ -49,7 +49,9 @@ void pack_bf16(const float* weight, int64_t in, int64_t out, int64_t begin, int6
 void pack_i8(const float* weight, int64_t in, int64_t out, int64_t begin, int64_t end,
              uint32_t* words, float* scales);
 
-/// As multiply_f32, for the rows of the groups [begin, end).
+/// As multiply_f32, for the rows of the groups [begin, end). Where the machine has AVX512-VNNI,
+/// int8 products round each token to multiples of its peak / min(32767, 2^31 / (127 in)): at most
+/// 2^-16 of the peak up to in = 516, 2^-13.4 at 3072.
 void multiply_bf16(const uint32_t* words, const float* bias, const float* x, int64_t count,
                    int64_t in, int64_t out, int64_t begin, int64_t end, float* y);
 void multiply_i8(const uint32_t* words, const float* scales, const float* bias, const float* x,
