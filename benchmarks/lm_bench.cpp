@@ -1,19 +1,25 @@
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 
+#include "lagom/lm/checkpoint.h"
 #include "lagom/lm/decoder.h"
 #include "lagom/lm/flops.h"
 #include "lagom/lm/ops.h"
+#include "lagom/lm/simd.h"
 #include "lagom/lm/trainer.h"
 #include "lagom/tensor/caching_allocator.h"
 #include "lagom/tensor/threads.h"
 #include "lagom/train/flat_parameters.h"
 
-// LAGOM_BENCH_THREADS=N sets the threads; one CPU each otherwise.
+// LAGOM_BENCH_THREADS=N sets the threads; one CPU each otherwise. LAGOM_BENCH_MODEL: see
+// BM_DecodeModel.
 
 namespace lagom::lm {
 namespace {
@@ -153,8 +159,8 @@ BENCHMARK(BM_Attention)
     ->Unit(benchmark::kMillisecond);
 
 /// Decoding after 128 tokens, one token of every row a step.
-void decode(benchmark::State& state, const LmOptions& options, WeightFormat format, int64_t rows) {
-  const Model model(options, 1);
+void decode(benchmark::State& state, const Model& model, WeightFormat format, int64_t rows) {
+  const LmOptions& options = model.options();
   Decoder decoder(model, {.hard_cap = true, .weights = format});
   const std::vector<int32_t> prompt(128, 7);
   std::vector<int64_t> numbers;
@@ -162,18 +168,32 @@ void decode(benchmark::State& state, const LmOptions& options, WeightFormat form
     const DecodeInput input = {numbers.emplace_back(decoder.add_row()), prompt};
     decoder.step({&input, 1});
   }
-  const std::vector<int32_t> token = {11};
-  std::vector<DecodeInput> inputs;
-  for (const int64_t row : numbers) inputs.push_back({row, token});
+  std::vector<int32_t> tokens(static_cast<size_t>(rows), 11);
+  int64_t entered = 0, met = 0;
   for (auto _ : state) {
     if (decoder.length(0) >= options.seq_len) {
       state.SkipWithError("the context is full");
       break;
     }
-    benchmark::DoNotOptimize(decoder.step(inputs));
+    std::vector<DecodeInput> inputs;
+    for (size_t i = 0; i < tokens.size(); ++i) inputs.push_back({numbers[i], {&tokens[i], 1}});
+    const std::span<const float> logits = decoder.step(inputs);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto row = logits.begin() + static_cast<int64_t>(i) * options.vocab_size;
+      tokens[i] = static_cast<int32_t>(std::max_element(row, row + options.vocab_size) - row);
+    }
+    for (const uint8_t route : decoder.routes()) entered += route;
+    met += std::ssize(decoder.routes());
   }
   state.SetItemsProcessed(state.iterations() * rows);
   state.SetBytesProcessed(state.iterations() * decoder.weight_bytes());
+  if (met > 0) state.counters["entered"] = static_cast<double>(entered) / static_cast<double>(met);
+}
+
+/// Every other block routed, by draws: an untrained predictor would let no token in.
+void route_at_random(LmOptions& options) {
+  options.routing.every = 2;
+  options.routing.selection = Selection::kRandom;
 }
 
 /// GPT-2's shape, 124 million parameters.
@@ -184,21 +204,106 @@ void BM_DecodeGpt2(benchmark::State& state) {
   options.d_model = 768;
   options.num_layers = 12;
   options.num_heads = 12;
-  options.routing.every = state.range(2) != 0 ? 2 : 0;
-  decode(state, options, static_cast<WeightFormat>(state.range(0)), state.range(1));
+  options.routing.every = 0;
+  if (state.range(2) != 0) route_at_random(options);
+  decode(state, Model(options, 1), static_cast<WeightFormat>(state.range(0)), state.range(1));
 }
 BENCHMARK(BM_DecodeGpt2)
     ->ArgNames({"format", "rows", "routed"})
     ->ArgsProduct({{0, 1, 2}, {1, 8}, {0}})
-    ->Args({0, 1, 1})
+    ->ArgsProduct({{0, 1, 2}, {1}, {1}})
+    ->Iterations(64)
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+/// The model in the file or folder LAGOM_BENCH_MODEL.
+void BM_DecodeModel(benchmark::State& state) {
+  const char* path = std::getenv("LAGOM_BENCH_MODEL");
+  if (!path) return state.SkipWithError("LAGOM_BENCH_MODEL names no model");
+  const LoadedModel loaded = load_model(path);
+  decode(state, *loaded.model, static_cast<WeightFormat>(state.range(0)), state.range(1));
+}
+BENCHMARK(BM_DecodeModel)
+    ->ArgNames({"format", "rows"})
+    ->ArgsProduct({{0, 1, 2}, {1, 8}})
+    ->Iterations(32)
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+/// Eight prompts of 256 tokens read at once, in the shape of the training step.
+void BM_Prefill(benchmark::State& state) {
+  LmOptions options = bench_model(kDense);
+  options.seq_len = kLength;
+  const Model model(options, 1);
+  Decoder decoder(model, {.weights = static_cast<WeightFormat>(state.range(0))});
+  const std::vector<int32_t> prompt(kLength, 7);
+  for (auto _ : state) {
+    std::vector<DecodeInput> inputs;
+    for (int64_t i = 0; i < kBatch; ++i) inputs.push_back({decoder.add_row(), prompt});
+    benchmark::DoNotOptimize(decoder.step(inputs));
+    for (const DecodeInput& input : inputs) decoder.remove_row(input.row);
+  }
+  state.SetItemsProcessed(state.iterations() * kBatch * kLength);
+}
+BENCHMARK(BM_Prefill)
+    ->ArgName("format")
+    ->DenseRange(0, 2)
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+/// The forward half of that step, loss included; without autograd.
+void BM_Forward(benchmark::State& state) {
+  const at::NoGradGuard no_grad;
+  const Step step(bench_model(kDense));
+  for (auto _ : state) {
+    const ForwardResult result = step.model.forward(step.tokens, {.bfloat16 = state.range(0) != 0});
+    benchmark::DoNotOptimize(
+        next_token_loss(result.hidden.flatten(0, 1), step.model.head(), step.targets));
+  }
+  state.SetItemsProcessed(state.iterations() * kBatch * kLength);
+}
+BENCHMARK(BM_Forward)
+    ->ArgName("bf16")
+    ->Arg(0)
+    ->Arg(1)
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMillisecond);
+
+LAGOM_CLONES
+int64_t sum_of(const int64_t* values, int64_t count) {
+  int64_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) sum += values[i];
+  return sum;
+}
+
+/// What memory gives at best: the sum of as many bytes as GPT-2's weights have in each format.
+void BM_ReadWeights(benchmark::State& state) {
+  const Tensor weights = at::ones({state.range(0) << 17}, at::kLong);
+  const auto* values = weights.const_data_ptr<int64_t>();
+  for (auto _ : state) {
+    std::atomic<int64_t> sum = 0;
+    at::parallel_for(0, weights.numel(), /*grain_size=*/1 << 17, [&](int64_t begin, int64_t end) {
+      sum += sum_of(values + begin, end - begin);
+    });
+    benchmark::DoNotOptimize(sum.load());
+  }
+  state.SetBytesProcessed(state.iterations() * weights.numel() * 8);
+}
+BENCHMARK(BM_ReadWeights)
+    ->ArgName("MiB")
+    ->Arg(475)
+    ->Arg(237)
+    ->Arg(118)
     ->Iterations(20)
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMillisecond);
 
 void BM_DecodeSmall(benchmark::State& state) {
-  LmOptions options = bench_model(state.range(1) != 0 ? kMod : kDense);
+  LmOptions options = bench_model(kDense);
+  if (state.range(1) != 0) route_at_random(options);
   options.seq_len = 100000;
-  decode(state, options, static_cast<WeightFormat>(state.range(0)), 1);
+  decode(state, Model(options, 1), static_cast<WeightFormat>(state.range(0)), 1);
 }
 BENCHMARK(BM_DecodeSmall)
     ->ArgNames({"format", "routed"})

@@ -1,27 +1,15 @@
 #include "lagom/lm/decode_matrix.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/t.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
 
 namespace lagom::lm {
-namespace {
-
-uint16_t to_bfloat16(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-}  // namespace
-
 std::span<const std::string_view> option_names(WeightFormat) {
   static constexpr std::array<std::string_view, 3> kNames = {"float32", "bfloat16", "int8"};
   return kNames;
@@ -33,19 +21,26 @@ DecodeMatrix::DecodeMatrix(const Linear& linear, WeightFormat format)
       bias_(linear.bias),
       out_(weight_.size(0)),
       in_(weight_.size(1)) {
-  const float* weight = weight_.const_data_ptr<float>();
-  if (format == WeightFormat::kBfloat16) {
-    halves_.resize(static_cast<size_t>(out_ * in_));
-    std::transform(weight, weight + out_ * in_, halves_.begin(), to_bfloat16);
-  } else if (format == WeightFormat::kInt8) {
-    quantize(weight);
-  }
-  if (format != WeightFormat::kFloat32) weight_ = at::Tensor();
+  if (format != WeightFormat::kFloat32) pack(weight_.const_data_ptr<float>());
 }
 
 int64_t DecodeMatrix::bytes() const {
-  constexpr std::array<int64_t, 3> kBytes = {4, 2, 1};
-  return out_ * in_ * kBytes[static_cast<size_t>(format_)];
+  return out_ * in_ * static_cast<int64_t>(sizeof(float)) / values_per_word(format_);
+}
+
+void DecodeMatrix::pack(const float* weight) {
+  const int64_t groups = kernels::num_groups(out_);
+  const at::Tensor packed = at::empty({groups, kernels::words_per_group(format_, in_)}, at::kInt);
+  auto* words = static_cast<uint32_t*>(packed.mutable_data_ptr());
+  if (format_ == WeightFormat::kInt8) scales_.resize(static_cast<size_t>(out_));
+  at::parallel_for(0, groups, /*grain_size=*/1, [&](int64_t begin, int64_t end) {
+    if (format_ == WeightFormat::kInt8) {
+      kernels::pack_i8(weight, in_, out_, begin, end, words, scales_.data());
+    } else {
+      kernels::pack_bf16(weight, in_, out_, begin, end, words);
+    }
+  });
+  weight_ = packed;
 }
 
 void DecodeMatrix::operator()(const float* x, int64_t count, std::vector<float>& y) const {
@@ -61,38 +56,31 @@ void DecodeMatrix::operator()(const float* x, int64_t count, std::vector<float>&
     }
     return;
   }
-  // A task reads at least 64 KB of weights. Rows of a task are a multiple of the kernels' four.
-  const int64_t grain = std::max<int64_t>(1, 16384 / in_);
-  at::parallel_for(0, (out_ + 3) / 4, grain, [&](int64_t first, int64_t last) {
-    const int64_t begin = 4 * first, end = std::min(out_, 4 * last);
-    switch (format_) {
-      case WeightFormat::kFloat32:
-        kernels::multiply_f32(weight_.const_data_ptr<float>(), bias, x, count, in_, out_, begin,
-                              end, y.data());
-        break;
-      case WeightFormat::kBfloat16:
-        kernels::multiply_bf16(halves_.data(), bias, x, count, in_, out_, begin, end, y.data());
-        break;
-      case WeightFormat::kInt8:
-        kernels::multiply_i8(bytes_.data(), scales_.data(), bias, x, count, in_, out_, begin, end,
-                             y.data());
-        break;
-    }
-  });
+  // A task reads at least 64 KB of weights.
+  const int64_t rows = format_ == WeightFormat::kFloat32 ? 4 : kernels::kGroupRows;
+  const int64_t grain = std::max<int64_t>(1, 16384 * values_per_word(format_) / (rows * in_));
+  at::parallel_for(0, (out_ + rows - 1) / rows, grain,
+                   [&](int64_t begin, int64_t end) { multiply(x, count, begin, end, y.data()); });
 }
 
-void DecodeMatrix::quantize(const float* weight) {
-  bytes_.resize(static_cast<size_t>(out_ * in_));
-  scales_.resize(static_cast<size_t>(out_));
-  for (int64_t o = 0; o < out_; ++o) {
-    const float* row = weight + o * in_;
-    float peak = 0;
-    for (int64_t i = 0; i < in_; ++i) peak = std::max(peak, std::abs(row[i]));
-    const float scale = peak > 0 ? peak / 127 : 1;
-    scales_[static_cast<size_t>(o)] = scale;
-    for (int64_t i = 0; i < in_; ++i) {
-      bytes_[static_cast<size_t>(o * in_ + i)] = static_cast<int8_t>(std::lround(row[i] / scale));
-    }
+/// Pieces [begin, end) of four rows (float32) or of a group.
+void DecodeMatrix::multiply(const float* x, int64_t count, int64_t begin, int64_t end,
+                            float* y) const {
+  const float* bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr;
+  const void* weight = weight_.const_data_ptr();
+  switch (format_) {
+    case WeightFormat::kFloat32:
+      kernels::multiply_f32(static_cast<const float*>(weight), bias, x, count, in_, out_, 4 * begin,
+                            std::min(out_, 4 * end), y);
+      break;
+    case WeightFormat::kBfloat16:
+      kernels::multiply_bf16(static_cast<const uint32_t*>(weight), bias, x, count, in_, out_, begin,
+                             end, y);
+      break;
+    case WeightFormat::kInt8:
+      kernels::multiply_i8(static_cast<const uint32_t*>(weight), scales_.data(), bias, x, count,
+                           in_, out_, begin, end, y);
+      break;
   }
 }
 

@@ -25,13 +25,12 @@ class DecodeMatrix {
   void operator()(const float* x, int64_t count, std::vector<float>& y) const;
 
  private:
-  void quantize(const float* weight);
+  void pack(const float* weight);
+  void multiply(const float* x, int64_t count, int64_t begin, int64_t end, float* y) const;
 
   WeightFormat format_ = WeightFormat::kFloat32;
-  at::Tensor weight_, bias_;
+  at::Tensor weight_, bias_;  ///< weight_: float32 [out, in], or int32: packed words.
   int64_t out_ = 0, in_ = 0;
-  std::vector<uint16_t> halves_;
-  std::vector<int8_t> bytes_;
   std::vector<float> scales_;
 };
 

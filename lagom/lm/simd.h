@@ -9,6 +9,7 @@
 
 // Compiled for three generations of x86 and chosen when the program starts.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define LAGOM_HAS_CLONES
 #define LAGOM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define LAGOM_CLONES

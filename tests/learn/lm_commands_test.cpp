@@ -6,14 +6,17 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "lagom/text/token_file.h"
 #include "lagom/util/file.h"
 #include "tests/testing/command.h"
+#include "tests/testing/small_tokenizer.h"
 
 namespace lagom {
 namespace {
 
 using nlohmann::json;
 using testing::CommandResult;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using testing::run_command;
 
@@ -70,6 +73,58 @@ TEST_F(LmCommandsTest, TrainsEvaluatesAndSamples) {
   ASSERT_EQ(sampled.status, 0) << sampled.err;
   EXPECT_EQ(json::parse(sampled.out)[0]["tokens"].size(), 4U);
   EXPECT_EQ(lm(sample).out, sampled.out);
+}
+
+TEST_F(LmCommandsTest, TokenizesACorpusThatTrains) {
+  const std::string tokenizer = folder_.write("tokenizer.json", testing::small_tokenizer().dump());
+  // " ab" is one token: 30 of it after the first word, then the end of the text.
+  std::string document = "ab", lines;
+  std::vector<int64_t> tokens = {256}, expected;
+  for (int i = 0; i < 30; ++i) {
+    document += " ab";
+    tokens.push_back(259);
+  }
+  tokens.push_back(261);
+  for (int i = 0; i < 10; ++i) {
+    lines += json{{"text", document}}.dump() + '\n';
+    expected.insert(expected.end(), tokens.begin(), tokens.end());
+  }
+  const std::string shard = folder_ / "corpus.bin";
+
+  const CommandResult written =
+      lm({"tokenize", tokenizer, folder_.write("corpus.jsonl", lines), shard});
+
+  ASSERT_EQ(written.status, 0) << written.err;
+  EXPECT_THAT(written.err, HasSubstr("320 tokens of 262"));
+  std::vector<int64_t> found(expected.size());
+  const text::TokenFile file = text::TokenFile::open_shard(shard);
+  ASSERT_EQ(file.size(), 320);
+  file.read(0, found, 262);
+  EXPECT_THAT(found, ElementsAreArray(expected));
+
+  const CommandResult trained =
+      lm({"train", config_, "--out", run(), "--set", "data.train=" + shard, "--set",
+          "data.validation=" + shard, "--set", "data.tokenizer=" + tokenizer, "--set",
+          "model.vocab_size=262"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const CommandResult sampled = lm({"sample", run(), "--prompt", "ab", "--json"});
+  EXPECT_EQ(sampled.status, 0) << sampled.err;
+
+  ASSERT_EQ(lm({"tokenize", "bytes", text_, shard}).status, 0);
+  EXPECT_EQ(text::TokenFile::open_shard(shard).size(), std::ssize(read_file(text_)) + 1);
+}
+
+TEST_F(LmCommandsTest, TokenizeSaysWhatIsWrong) {
+  const auto complaint = [&](const std::string& tokenizer, const std::string& in) {
+    const CommandResult result = lm({"tokenize", tokenizer, in, folder_ / "out.bin"});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "out.bin"));
+    return result.err;
+  };
+  EXPECT_THAT(complaint("bytes", folder_.write("a.jsonl", "\"a\"\n{\"txt\": 1}\n")),
+              HasSubstr("line 2"));
+  EXPECT_THAT(complaint("bytes", folder_ / "none.txt"), HasSubstr("none.txt"));
+  EXPECT_THAT(complaint(folder_.write("t.json", "{}"), text_), HasSubstr("t.json"));
 }
 
 TEST_F(LmCommandsTest, ShowsRoutes) {

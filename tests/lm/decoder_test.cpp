@@ -4,11 +4,11 @@
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <numeric>
-#include <random>
 
+#include "lagom/lm/decode_matrix.h"
 #include "lagom/lm/flops.h"
 #include "tests/lm/reference.h"
 
@@ -211,54 +211,69 @@ TEST(DecoderTest, RefusesWhatItCannotRead) {
   EXPECT_THROW(decoder.step({&gone, 1}), c10::ValueError);
 }
 
-TEST(DecodeKernelsTest, ProductsEqualALoop) {
-  std::mt19937 random(1);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  for (const int64_t count : {1, 2, 3, 5, 8, 11}) {
-    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{16, 4}, {37, 7}, {128, 33}}) {
-      std::vector<float> w(static_cast<size_t>(in * out)), x(static_cast<size_t>(in * count));
-      std::vector<float> bias(static_cast<size_t>(out)), scales(static_cast<size_t>(out));
-      std::vector<int8_t> bytes(w.size());
-      std::vector<uint16_t> halves(w.size());
-      for (auto* values : {&w, &x, &bias, &scales}) {
-        for (float& v : *values) v = uniform(random);
-      }
-      for (size_t i = 0; i < w.size(); ++i) {
-        bytes[i] = static_cast<int8_t>(std::lround(127 * w[i]));
-        uint32_t bits = 0;
-        std::memcpy(&bits, &w[i], sizeof bits);
-        halves[i] = static_cast<uint16_t>(bits >> 16);
-      }
-      const auto expect_product = [&](const std::vector<float>& y, const auto& weight) {
-        for (int64_t t = 0; t < count; ++t) {
-          for (int64_t o = 0; o < out; ++o) {
-            double expected = bias[static_cast<size_t>(o)];
-            for (int64_t i = 0; i < in; ++i) {
-              expected += weight(o, static_cast<size_t>(o * in + i)) *
-                          static_cast<double>(x[static_cast<size_t>(t * in + i)]);
-            }
-            EXPECT_NEAR(y[static_cast<size_t>(t * out + o)], expected, 1e-4 * 127);
-          }
-        }
-      };
-      std::vector<float> y(static_cast<size_t>(out * count));
-      kernels::multiply_f32(w.data(), bias.data(), x.data(), count, in, out, 0, out, y.data());
-      expect_product(y, [&](int64_t, size_t i) { return static_cast<double>(w[i]); });
-      kernels::multiply_bf16(halves.data(), bias.data(), x.data(), count, in, out, 0, out,
-                             y.data());
-      expect_product(y, [&](int64_t, size_t i) {
-        const uint32_t bits = static_cast<uint32_t>(halves[i]) << 16;
-        float value = 0;
-        std::memcpy(&value, &bits, sizeof value);
-        return static_cast<double>(value);
-      });
-      kernels::multiply_i8(bytes.data(), scales.data(), bias.data(), x.data(), count, in, out, 0,
-                           out, y.data());
-      expect_product(y, [&](int64_t o, size_t i) {
-        return static_cast<double>(scales[static_cast<size_t>(o)]) * bytes[i];
-      });
+/// The largest difference between a product in a format with random tokens and the
+/// product in double of what the format makes of the weight.
+double product_error(WeightFormat format, const Tensor& weight, const Tensor& rounded,
+                     int64_t count) {
+  const Tensor x = at::rand({count, weight.size(1)}) * 2 - 1, bias = at::rand({weight.size(0)});
+  const DecodeMatrix matrix({weight, bias}, format);
+  std::vector<float> y;
+  matrix(x.const_data_ptr<float>(), count, y);
+  const Tensor expected = at::matmul(x.to(at::kDouble), rounded.to(at::kDouble).t()) + bias;
+  return max_difference(to_tensor(y, weight.size(0)).to(at::kDouble), expected);
+}
+
+TEST(DecodeMatrixTest, ProductsEqualThoseInDouble) {
+  at::manual_seed(1);
+  for (const int64_t count : {1, 2, 3, 5, 8, 15, 20}) {
+    for (const auto& [in, out] :
+         {std::pair<int64_t, int64_t>{16, 4}, {37, 7}, {1, 1}, {130, 33}, {64, 96}}) {
+      const Tensor w = at::rand({out, in}) * 2 - 1;
+      // Whole 127ths of the row's peak, which int8 keeps as they are.
+      Tensor whole = at::randint(-127, 128, {out, in});
+      whole.select(1, 0).fill_(127);
+      const Tensor steps = whole * (at::rand({out, 1}) + 0.5) / 127;
+      EXPECT_LT(product_error(WeightFormat::kFloat32, w, w, count), 1e-5);
+      EXPECT_LT(product_error(WeightFormat::kBfloat16, w, w.to(at::kBFloat16), count), 1e-5);
+      // Tokens may be rounded to 32767ths: in a sum of 130, 130 / 65534 at the very worst.
+      EXPECT_LT(product_error(WeightFormat::kInt8, steps, steps, count), 5e-4);
     }
   }
+}
+
+TEST(DecodeMatrixTest, Int8ProductsReachTheEndsOfIntegers) {
+  // The largest sum of all: 4096 times the peak of the weights and of the token.
+  const Tensor weight = at::ones({3, 4096});
+  const DecodeMatrix matrix({weight, {}}, WeightFormat::kInt8);
+  std::vector<float> y;
+  for (const float value : {2.0F, -2.0F, 0.0F}) {
+    const std::vector<float> x(4096, value);
+
+    matrix(x.data(), 1, y);
+
+    EXPECT_NEAR(y[2], 4096 * value, 1e-3 * 4096);
+  }
+  std::vector<float> x(4096, 1.0F);
+  x[77] = NAN;
+  matrix(x.data(), 1, y);
+  EXPECT_TRUE(std::isnan(y[0]));
+}
+
+TEST(DecodeKernelsTest, PacksGroupsByColumns) {
+  // 33 rows of 5 columns: two groups, of which the second has one row; two words to a row.
+  std::vector<float> weight(33 * 5);
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i % 5) - 2;
+  std::vector<float> scales(33);
+  std::vector<uint32_t> words(2 * 2 * 32, 0xFFFFFFFF);
+
+  kernels::pack_i8(weight.data(), 5, 33, 0, 2, words.data(), scales.data());
+
+  EXPECT_EQ(scales[0], 2.0F / 127);
+  EXPECT_EQ(words[0], 0x4000C081U);   // -127, -64 (-63.5), 0, 64
+  EXPECT_EQ(words[32], 0x0000007FU);  // 127 and nothing
+  EXPECT_EQ(words[64], words[0]);
+  EXPECT_EQ(words[65], 0U);
+  EXPECT_EQ(words[127], 0U);
 }
 
 }  // namespace
