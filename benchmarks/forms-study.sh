@@ -92,19 +92,13 @@ for part in $parts; do
       ;;
     leave-out)  # one rule in turn
       encode rewritten rewritten 3
-      encode decisions decisions 3
       asked=rewritten
       train rewritten rewritten "$configs/rewritten.toml"
       for rule in im2col_dot depthwise_taps ones_dot position_dots pool_slices row_dots swapped_dot \
         col2im; do
-        for encoding in rewritten decisions; do
-          encode "${encoding}_without_$rule" $encoding 3 --without-form $rule
-          asked=$encoding
-          config=$configs/rewritten.toml
-          [ $encoding = rewritten ] || config=$configs/forms.toml
-          train "${encoding}_without_$rule" "${encoding}_without_$rule" "$config"
-        done
-        names="rewritten rewritten_without_$rule decisions_without_$rule"
+        encode "rewritten_without_$rule" rewritten 3 --without-form $rule
+        train "rewritten_without_$rule" "rewritten_without_$rule" "$configs/rewritten.toml" --set steps=1000
+        names="rewritten rewritten_without_$rule"
         table --without $rule | tee "$out/without_$rule.md"
       done
       ;;

@@ -5,9 +5,12 @@
     python benchmarks/peers/form_predictors.py forms.tsv TEST_FOLDER ours=ours.jsonl[,MORE.jsonl]
 
 Prints, for what is asked about the forms of the test folders, the error of log(ratio) (root mean
-square, mean absolute) and how often the sign of an effect over 10 % is right. Several score files
-of one name with commas between are seeds: the errors' mean, and in brackets those of the mean of
-their predictions. Boosted trees (LightGBM on the node's description, 31 leaves, 300 rounds) are
+square, mean absolute), how often the sign of an effect over 10 % is right, Kendall's tau of a kernel's forms and "as it is"
+(the mean over kernels), and what would be had without measuring anything: the share of what the best forms save (mean of log(ratio)) that is saved
+by the form which is believed to be the fastest, where it is believed to gain 10 %. Several score
+files of one name with commas between are seeds: their mean, and in brackets what the mean of their
+predictions gives. Score files also come together with the neighbours, as `lagom tune --model` joins
+them. Boosted trees (LightGBM on the node's description, 31 leaves, 300 rounds) are
 trained on the train lines; --no-trees leaves them out. --without RULE trains them without a rule's
 lines and asks about that rule's alone, as score files then should.
 
@@ -20,6 +23,8 @@ import json
 import pathlib
 
 import numpy as np
+
+MODEL_DEVIATION = 0.5  # as in lagom/tune/form_beliefs.h
 
 
 def read_forms(path):
@@ -51,11 +56,41 @@ def read_scores(path, configurations, forms):
     return np.array(out)
 
 
-def errors(predicted, measured):
-    error = predicted - measured
-    large = np.abs(measured) > np.log(1.1)
-    sign = (predicted < 0) == (measured < 0)
-    return np.array([np.sqrt(np.mean(error**2)), np.mean(np.abs(error)), np.mean(sign[large])])
+class Judge:
+    """The figures of predictions of these forms."""
+
+    def __init__(self, forms):
+        self.measured = np.array([float(f["log_ratio"]) for f in forms])
+        self.kernels = {}
+        for place, form in enumerate(forms):
+            self.kernels.setdefault(form["signature"], []).append(place)
+
+    def saved(self, predicted):
+        found = best = 0.0
+        for places in self.kernels.values():
+            ratios = self.measured[places]
+            choice = np.argmin(predicted[places])
+            best += min(0.0, ratios.min())
+            found += ratios[choice] if predicted[places][choice] < -0.1 else 0.0
+        return found / best if best else 0.0
+
+    def tau(self, predicted):
+        """Kendall's tau-b of each kernel's forms and "as it is", the mean over kernels."""
+        taus = []
+        for places in self.kernels.values():
+            a, b = (np.sign(np.subtract.outer(x, x)) for x in
+                    (np.append(predicted[places], 0), np.append(self.measured[places], 0)))
+            ties = np.sqrt((a**2).sum() * (b**2).sum())
+            taus.append((a * b).sum() / ties if ties else 0)
+        return np.mean(taus)
+
+    def __call__(self, predicted):
+        error = predicted - self.measured
+        large = np.abs(self.measured) > np.log(1.1)
+        sign = (predicted < 0) == (self.measured < 0)
+        return np.array([np.sqrt(np.mean(error**2)), np.mean(np.abs(error)),
+                         100 * np.mean(sign[large]), self.tau(predicted),
+                         100 * self.saved(predicted)])
 
 
 def trees(train, test, seed):
@@ -79,14 +114,23 @@ def trees(train, test, seed):
     return lightgbm.train(options, data, num_boost_round=300).predict(features(test))
 
 
-def print_line(name, predictions, measured):
-    rows = np.array([errors(p, measured) for p in predictions])
-    line = [f"{rows[:, 0].mean():.3f}", f"{rows[:, 1].mean():.3f}", f"{100 * rows[:, 2].mean():.1f} %"]
-    if len(rows) > 1:
-        together = errors(np.mean(predictions, axis=0), measured)
-        line = [f"{line[0]} ({together[0]:.3f})", f"{line[1]} ({together[1]:.3f})",
-                f"{line[2]} ({100 * together[2]:.1f} %)"]
-    print("| " + " | ".join([name] + line) + " |")
+def print_line(name, predictions, judge):
+    means = np.mean([judge(p) for p in predictions], axis=0)
+    together = judge(np.mean(predictions, axis=0))
+    formats = ["{:.3f}", "{:.3f}", "{:.1f} %", "{:.2f}", "{:.0f} %"]
+    cells = [name]
+    for form, mean, other in zip(formats, means, together):
+        cells.append(form.format(mean) +
+                     (f" ({form.format(other)})" if len(predictions) > 1 else ""))
+    print("| " + " | ".join(cells) + " |")
+
+
+def with_neighbours(predicted, forms):
+    """The product of two Gaussians, as lagom/tune/form_beliefs.h has it."""
+    mean = np.array([float(f["neighbours"]) for f in forms])
+    doubt = np.array([float(f["deviation"]) for f in forms]) ** 2
+    weight = doubt / (doubt + MODEL_DEVIATION**2)
+    return weight * predicted + (1 - weight) * mean
 
 
 def main():
@@ -107,21 +151,25 @@ def main():
     train = [f for f in forms if f["split"] == "train" and f["form"] != arguments.without]
     test = [f for f in forms if f["split"] == "test"
             and arguments.without in (None, f["form"])]
-    measured = np.array([float(f["log_ratio"]) for f in test])
+    judge = Judge(test)
     print(f"{len(train)} forms to learn from, {len(test)} to ask about, "
           f"{len({f['signature'] for f in test})} kernels\n")
-    print("| predictor | root mean square error | mean absolute error | sign |\n|---|---|---|---|")
-    print_line("no effect", [np.zeros(len(test))], measured)
+    print("| predictor | root mean square error | mean absolute error | sign | tau | saved unmeasured |")
+    print("|---|---|---|---|---|---|")
+    print_line("no effect", [np.zeros(len(test))], judge)
     for name in ("prior", "neighbours"):
         if name == "neighbours" and arguments.without:
             continue
-        print_line(name, [np.array([float(f[name]) for f in test])], measured)
+        print_line(name, [np.array([float(f[name]) for f in test])], judge)
     if not arguments.no_trees:
         print_line("boosted trees", [trees(train, test, s) for s in range(arguments.seeds)],
-                   measured)
+                   judge)
     for name, files in scores.items():
         predictions = [read_scores(f, configurations, test) for f in files.split(",")]
-        print_line(name, predictions, measured)
+        print_line(name, predictions, judge)
+        if not arguments.without:
+            print_line(name + " with neighbours",
+                       [with_neighbours(p, test) for p in predictions], judge)
 
 
 if __name__ == "__main__":
