@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "lagom/collect/measured_encoding.h"
 #include "lagom/collect/measured_kernels.h"
 #include "lagom/formats/folder_archive.h"
 #include "lagom/graph/dataset_file.h"
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 
 struct ConvertOptions {
   std::string input, output;
+  std::string encoding, without_form;
   bool sort_edges = false, pad_with_minus_one = false;
   int features = 1;
 };
@@ -143,7 +145,23 @@ int convert_measured(const ConvertOptions& options) {
   return 0;
 }
 
+/// Measured kernels with other arrays.
+int encode(const ConvertOptions& options) {
+  const auto names = option_names(collect::Encoding{});
+  const auto place = std::find(names.begin(), names.end(), options.encoding) - names.begin();
+  catch_interrupts();
+  const int64_t count = collect::encode_measured(options.input, options.output,
+                                                 {.encoding = static_cast<collect::Encoding>(place),
+                                                  .graph = graph_options(options),
+                                                  .without_form = options.without_form},
+                                                 [](const fs::path&) { return !interrupted(); });
+  std::printf("%s: %ld kernels\n", options.output.c_str(), static_cast<long>(count));
+  if (interrupted()) std::fprintf(stderr, "lagom: stopped\n");
+  return interrupted() ? 1 : 0;
+}
+
 int convert(const ConvertOptions& options) {
+  if (!options.encoding.empty()) return encode(options);
   if (fs::is_directory(options.input) && options.output.ends_with(".jsonl")) {
     return convert_measured(options);
   }
@@ -185,13 +203,22 @@ void add_convert(CLI::App& app, Action& chosen) {
   command
       ->add_option("--features", options->features,
                    "npz: feature set, 1 as TpuGraphs has it, 2 with dimension numbers of dots and "
-                   "gathers, operand shapes and more")
+                   "gathers, operand shapes and more, 3 also with sizes as logarithms")
       ->check(CLI::Range(1, graph::kMaxFeatureVersion));
+  command
+      ->add_option("--encoding", options->encoding,
+                   "Of measured kernels (a folder that lagom collect wrote), into another folder: "
+                   "decisions, one graph with each node's form, layouts and barriers beside it; "
+                   "rewritten, the graph of the rewritten kernel, one per configuration")
+      ->check(CLI::IsMember(std::vector<std::string>{"decisions", "rewritten"}));
+  command->add_option("--without-form", options->without_form,
+                      "With --encoding: leave out the rows that have this rule's form");
   command->footer(
       "Example: lagom convert module_0001.before_optimizations.txt program.hlo.pb\n"
       "         lagom convert program.hlo.pb program.npz\n"
       "         lagom convert npz_all/npz graphs\n"
-      "         lagom convert data/measured/kernel.zip measured");
+      "         lagom convert data/measured/kernel_2.zip measured\n"
+      "         lagom convert measured rewritten --encoding rewritten --features 3");
   command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });
 }
 

@@ -26,3 +26,5 @@ endif()
 # A study that measures nothing itself.
 add_executable(kernel_study benchmarks/kernel_study.cpp)
 target_link_libraries(kernel_study PRIVATE lagom_core)
+add_executable(form_study benchmarks/form_study.cpp)
+target_link_libraries(form_study PRIVATE lagom_core)

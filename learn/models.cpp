@@ -25,10 +25,17 @@ std::vector<cost_model::TrainedModel> load_models(const std::string& paths) {
   return models;
 }
 
+collect::EncodingOptions encoding_of(const cost_model::FeatureFormat& format) {
+  return {
+      .encoding =
+          format.has_config_graphs ? collect::Encoding::kRewritten : collect::Encoding::kDecisions,
+      .graph = {.feature_version = format.feature_version, .list_padding = format.list_padding}};
+}
+
 tune::CostFunction load_costs(const std::string& path) {
   std::vector<cost_model::TrainedModel> models = load_models(path);
   const cost_model::FeatureFormat format = models.at(0).normalization().format;
-  if (models.size() != 1 || !format.has_forms) {
+  if (models.size() != 1 || !(format.has_forms || format.has_config_graphs)) {
     throw FormatError(path, "",
                       "expected one model of kernels' forms, found " +
                           (models.size() != 1 ? std::to_string(models.size()) + " models"
@@ -40,9 +47,7 @@ tune::CostFunction load_costs(const std::string& path) {
       std::make_shared<cost_model::ModelRanker>(std::move(models), cost_model::InferenceOptions{});
   return [ranker, format](const hlo::Module& module,
                           const std::vector<rewrite::Configuration>& configurations) {
-    const collect::ProgramGraph graph(
-        module.name, module, configurations,
-        {.feature_version = format.feature_version, .list_padding = format.list_padding});
+    const collect::ProgramGraph graph(module.name, module, configurations, encoding_of(format));
     return ranker->costs(graph.view());
   };
 }

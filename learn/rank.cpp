@@ -52,9 +52,7 @@ Ranked rank_program(const RankArguments& args, const cost_model::FeatureFormat& 
   std::mt19937_64 random(static_cast<uint64_t>(args.seed));
   const auto configurations =
       collect::sample_configurations(space, args.samples, /*max_changes=*/8, random);
-  const collect::ProgramGraph graph(
-      args.file, module, configurations,
-      {.feature_version = format.feature_version, .list_padding = format.list_padding});
+  const collect::ProgramGraph graph(args.file, module, configurations, encoding_of(format));
   Ranked ranked;
   timed(ranked, [&] { return ranker.costs(graph.view()); });
   for (const auto& configuration : configurations) {

@@ -7,29 +7,36 @@ namespace lagom::collect {
 
 ProgramGraph::ProgramGraph(std::string name, const hlo::Module& module,
                            const std::vector<rewrite::Configuration>& configurations,
-                           const graph::OpGraphOptions& options)
+                           const EncodingOptions& options)
     : name_(std::move(name)),
-      graph_(graph::make_op_graph(module, options)),
       features_(configuration_features(module, configurations)),
       num_configs_(static_cast<int64_t>(configurations.size())) {
   if (configurations.empty()) throw std::invalid_argument(name_ + ": there is no configuration");
+  if (options.encoding == Encoding::kRewritten) {
+    graphs_ = make_rewritten_graphs(module, configurations, options.graph);
+    features_ = {.config_flags = std::move(features_.config_flags)};
+    return;
+  }
+  graphs_.graph = graph::make_op_graph(module, options.graph);
   layouts_.assign(features_.node_config_feat.begin(), features_.node_config_feat.end());
 }
 
 rank::ConfiguredGraph ProgramGraph::view() const {
   return {.name = name_,
-          .feature_version = graph_.feature_version,
-          .list_padding = graph_.list_padding,
-          .node_opcode = graph_.node_opcode,
-          .node_feat = graph_.node_feat,
-          .edge_index = graph_.edge_index,
-          .node_splits = graph_.node_splits,
+          .feature_version = graphs_.graph.feature_version,
+          .list_padding = graphs_.graph.list_padding,
+          .node_opcode = graphs_.graph.node_opcode,
+          .node_feat = graphs_.graph.node_feat,
+          .edge_index = graphs_.graph.edge_index,
+          .node_splits = graphs_.graph.node_splits,
           .num_configs = num_configs_,
           .node_config_ids = features_.node_config_ids,
           .node_config_feat = layouts_,
           .node_config_form = features_.node_config_form,
           .node_config_barrier = features_.node_config_barrier,
-          .config_flags = features_.config_flags};
+          .config_flags = features_.config_flags,
+          .graph_splits = graphs_.graph_splits,
+          .config_graph = graphs_.config_graph};
 }
 
 std::vector<rewrite::Configuration> sample_configurations(const tune::SearchSpace& space,

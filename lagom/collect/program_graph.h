@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "lagom/collect/configuration_features.h"
-#include "lagom/graph/op_graph.h"
+#include "lagom/collect/measured_encoding.h"
+#include "lagom/collect/rewritten_graphs.h"
 #include "lagom/hlo/module.h"
 #include "lagom/rank/ranker.h"
 #include "lagom/rewrite/configuration.h"
@@ -18,18 +19,18 @@ namespace lagom::collect {
 /// a rank::Ranker is asked about.
 class ProgramGraph {
  public:
-  /// Throws std::invalid_argument as configuration_features and make_op_graph, and without a
-  /// configuration.
+  /// Throws std::invalid_argument as configuration_features, make_rewritten_graphs and
+  /// make_op_graph, and without a configuration.
   ProgramGraph(std::string name, const hlo::Module& module,
                const std::vector<rewrite::Configuration>& configurations,
-               const graph::OpGraphOptions& options);
+               const EncodingOptions& options);
 
   /// Refers to this object.
   rank::ConfiguredGraph view() const;
 
  private:
   std::string name_;
-  graph::OpGraph graph_;
+  RewrittenGraphs graphs_;  ///< One graph without splits where decisions stand beside it.
   ConfigurationFeatures features_;
   std::vector<int8_t> layouts_;
   int64_t num_configs_;

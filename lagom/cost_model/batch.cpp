@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "lagom/cost_model/positions.h"
 #include "lagom/graph/op_graph.h"
@@ -102,6 +103,87 @@ at::Tensor agreement_of(const ConfigLinks& links, const ConfigRows& rows, int64_
   return out;
 }
 
+/// Which graph each node belongs to, of a graph that has its `graph_splits`.
+void set_node_graphs(PreparedGraph& graph) {
+  std::vector<int32_t> graphs, nodes;
+  for (int64_t g = 0; g < graph.num_graphs(); ++g) {
+    const int64_t count =
+        graph.graph_splits[static_cast<size_t>(g) + 1] - graph.graph_splits[static_cast<size_t>(g)];
+    graphs.insert(graphs.end(), static_cast<size_t>(count), static_cast<int32_t>(g));
+  }
+  nodes.resize(graphs.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  graph.node_graph = tensor_of(graphs, {graph.num_nodes}, at::kLong);
+  graph.graph_nodes =
+      std::make_shared<SegmentIndex>(graph.num_graphs(), graph.num_nodes, graphs, nodes);
+}
+
+void fill_config_graphs(const GraphData& graph, const ReducedGraph& reduced, PreparedGraph& out) {
+  // Without configurable nodes nothing was dropped.
+  out.graph_splits.assign(graph.graph_splits.begin(), graph.graph_splits.end());
+  out.users.assign(reduced.users.begin(), reduced.users.end());
+  out.operands.assign(reduced.operands.begin(), reduced.operands.end());
+  size_t edge = 0;
+  for (const int64_t split : out.graph_splits) {
+    while (edge < out.users.size() && out.users[edge] < split) ++edge;
+    out.edge_splits.push_back(static_cast<int64_t>(edge));
+  }
+  set_node_graphs(out);
+}
+
+/// Some of the graphs, ascending, as a union of their own.
+PreparedGraphPtr select_graphs(const PreparedGraph& all, const std::vector<int64_t>& graphs) {
+  auto out = std::make_shared<PreparedGraph>();
+  out->id = all.id;
+  out->path = all.path;
+  out->format = all.format;
+  out->graph_splits = out->edge_splits = {0};
+  std::vector<int64_t> nodes, edges;
+  for (const int64_t g : graphs) {
+    const auto at = static_cast<size_t>(g);
+    const auto shift =
+        static_cast<int32_t>(static_cast<int64_t>(nodes.size()) - all.graph_splits[at]);
+    for (int64_t i = all.graph_splits[at]; i < all.graph_splits[at + 1]; ++i) nodes.push_back(i);
+    for (int64_t e = all.edge_splits[at]; e < all.edge_splits[at + 1]; ++e) {
+      edges.push_back(e);
+      out->users.push_back(all.users[static_cast<size_t>(e)] + shift);
+      out->operands.push_back(all.operands[static_cast<size_t>(e)] + shift);
+    }
+    out->graph_splits.push_back(static_cast<int64_t>(nodes.size()));
+    out->edge_splits.push_back(static_cast<int64_t>(edges.size()));
+  }
+  out->num_nodes = static_cast<int64_t>(nodes.size());
+  const at::Tensor rows = at::tensor(nodes, at::kLong);
+  const auto pick = [&](const at::Tensor& x) { return x.defined() ? x.index_select(0, rows) : x; };
+  out->node_feat = pick(all.node_feat);
+  out->node_opcode = pick(all.node_opcode);
+  out->node_layout = pick(all.node_layout);
+  out->node_positions = pick(all.node_positions);
+  out->node_region = pick(all.node_region);
+  out->config_nodes = all.config_nodes;
+  out->edge_kind = all.edge_kind.index_select(0, at::tensor(edges, at::kLong));
+  out->node_splits = {0};
+  set_edges(*out, out->users, out->operands);
+  set_node_graphs(*out);
+  return out;
+}
+
+/// The graphs of the rows and graph 0, and which of them each row is.
+void set_config_graphs(Batch& batch, const ConfigRows& rows) {
+  std::vector<int64_t> used(rows.graphs.begin(), rows.graphs.end());
+  used.push_back(0);
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  std::vector<int64_t> places;
+  for (const int32_t graph : rows.graphs) {
+    places.push_back(std::lower_bound(used.begin(), used.end(), graph) - used.begin());
+  }
+  batch.config_graph = tensor_of(places, {rows.count}, at::kLong);
+  if (static_cast<int64_t>(used.size()) < batch.graph->num_graphs()) {
+    batch.graph = select_graphs(*batch.graph, used);
+  }
+}
+
 /// First kept node of each computation. nodes: ascending, then regions (-1).
 std::vector<int64_t> kept_splits(std::span<const int64_t> splits,
                                  const std::vector<int32_t>& nodes) {
@@ -157,6 +239,7 @@ PreparedGraphPtr prepare_graph(const GraphData& graph, const Normalization& norm
                                                            reduced.nodes, options.position_steps);
     out->node_positions = tensor_of(returns, {out->num_nodes, options.position_steps}, at::kFloat);
   }
+  if (out->format.has_config_graphs) fill_config_graphs(graph, reduced, *out);
   if (options.link_hops > 0) out->links = config_links(view, options.link_hops);
   return out;
 }
@@ -165,6 +248,7 @@ Batch make_batch(const PreparedGraphPtr& graph, const ConfigRows& rows,
                  const Normalization& normalization) {
   const int64_t nc = graph->num_config_nodes, c = rows.count;
   Batch batch = make_whole_batch(graph, rows, normalization);
+  if (graph->format.has_config_graphs) set_config_graphs(batch, rows);
   if (graph->format.has_layouts) {
     batch.layouts = tensor_of(rows.layouts, {c, nc, kLayoutConfigFeatures}, at::kChar)
                         .transpose(0, 1)
@@ -209,6 +293,7 @@ Batch select_configs(const Batch& batch, const at::Tensor& order) {
           .barriers = select(batch.barriers, 1),
           .columns = select(batch.columns, 0),
           .agreement = select(batch.agreement, 1),
+          .config_graph = select(batch.config_graph, 0),
           .runtimes = select(batch.runtimes, 0),
           .uncertainties = select(batch.uncertainties, 0)};
 }

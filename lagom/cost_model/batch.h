@@ -71,6 +71,14 @@ struct PreparedGraph {
   ConfigLinks links;
   std::vector<int64_t> node_splits;  ///< First nodes of computations, ascending.
 
+  // Where each configuration is a graph of its own (format.has_config_graphs):
+  std::vector<int64_t> graph_splits, edge_splits;  ///< [graphs + 1]: first nodes and edges.
+  at::Tensor node_graph;                           ///< [N] int64
+  tensor::SegmentIndexPtr graph_nodes;             ///< Nodes to their graphs.
+  std::vector<int32_t> users, operands;            ///< [E]
+
+  int64_t num_graphs() const { return static_cast<int64_t>(graph_splits.size()) - 1; }
+
   /// Empty: it is not cut. Else the nodes and edges are here, and undefined in the fields above.
   std::vector<GraphSegment> segments;
   int64_t cut_edges = 0;           ///< Edges between segments: they are in none.
@@ -94,6 +102,9 @@ struct Batch {
   at::Tensor barriers;   ///< [nc, C, 8] float: 0 or 1
   at::Tensor columns;    ///< [C, config_columns] float, normalised
   at::Tensor agreement;  ///< [nc, C, 6] float; undefined without links
+  /// [C] int64: which of the graph's graphs each configuration is; graph 0 is as it is. Only those
+  /// that some configuration is, and 0, are there.
+  at::Tensor config_graph;
   // Labels; undefined where there are none.
   at::Tensor runtimes;       ///< [C] double, relative: 1 is the default's or the graph's typical.
   at::Tensor uncertainties;  ///< [C] double, the same unit; zeros when not measured

@@ -144,6 +144,8 @@ std::shared_ptr<PreparedGraph> make_segment(const PreparedGraph& graph, const Ed
 
 PreparedGraphPtr cut_graph(const PreparedGraphPtr& graph, const SegmentOptions& options) {
   if (!options.cuts() || graph->num_nodes == 0) return graph;
+  TORCH_CHECK_VALUE(!graph->format.has_config_graphs, graph->path,
+                    ": a graph per configuration is not cut into segments");
   const EdgeList edges(*graph->to_operands);
   const graph::Partition partition = partition_of(*graph, edges, options);
   auto out = std::make_shared<PreparedGraph>();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <stdexcept>
 
 #include "lagom/graph/collection.h"
@@ -57,6 +58,34 @@ std::span<const T> optional_values(const GraphCache& graph, std::string_view nam
   return values;
 }
 
+/// What is wrong with the graphs of configurations, as GraphData::graph_splits describes them;
+/// empty when nothing is.
+std::string config_graph_problem(const GraphData& graph, std::span<const int32_t> config_graph) {
+  const auto splits = graph.graph_splits;
+  const int64_t graphs = static_cast<int64_t>(splits.size()) - 1;
+  if (graphs < 1 || splits.front() != 0 || splits.back() != graph.num_nodes() ||
+      std::adjacent_find(splits.begin(), splits.end(), std::greater_equal<>()) != splits.end()) {
+    return "do not ascend from 0 to the number of nodes";
+  }
+  if (!graph.node_config_ids.empty()) return "stand beside configurable nodes";
+  if (static_cast<int64_t>(config_graph.size()) != graph.num_configs ||
+      std::any_of(config_graph.begin(), config_graph.end(),
+                  [&](int32_t g) { return g < 0 || g >= graphs; })) {
+    return "are not what config_graph refers to";
+  }
+  int64_t at = 0;
+  for (size_t e = 0; e < graph.edge_index.size(); e += 2) {
+    const int64_t user = graph.edge_index[e], operand = graph.edge_index[e + 1];
+    while (at < graphs && user >= splits[static_cast<size_t>(at) + 1]) ++at;
+    const int64_t first = splits[static_cast<size_t>(at)];
+    const int64_t last = splits[static_cast<size_t>(at) + 1];
+    if (std::min(user, operand) < first || std::max(user, operand) >= last) {
+      return "do not part edge " + std::to_string(e / 2) + " from those of other graphs";
+    }
+  }
+  return "";
+}
+
 class CachedGraph : public GraphData {
  public:
   explicit CachedGraph(const std::filesystem::path& path) : cache(path) {
@@ -77,7 +106,14 @@ class CachedGraph : public GraphData {
               .config_columns = rows == 0 ? 0 : static_cast<int64_t>(columns_.size()) / rows,
               .has_layouts = cache.kind() == graph::GraphKind::kLayout,
               // A kernel that only flags change has the array, with no columns.
-              .has_forms = cache.arrays().find("node_config_form") != nullptr};
+              .has_forms = cache.arrays().find("node_config_form") != nullptr,
+              .has_config_graphs = cache.arrays().find("graph_splits") != nullptr};
+    if (format.has_config_graphs) {
+      graph_splits = cache.arrays().values<int64_t>("graph_splits", 1);
+      graphs_ = cache.arrays().values<int32_t>("config_graph", 1);
+      const std::string problem = config_graph_problem(*this, graphs_);
+      if (!problem.empty()) throw FormatError(cache.path(), "graph_splits", problem);
+    }
     const auto cells = static_cast<size_t>(rows * num_config_nodes());
     if ((!forms_.empty() && forms_.size() != cells) ||
         (!barriers_.empty() && barriers_.size() != cells)) {
@@ -102,6 +138,7 @@ class CachedGraph : public GraphData {
     gather_nodes(forms_, nc, 1, rows, places, out.forms);
     gather_nodes(barriers_, nc, 1, rows, places, out.barriers);
     gather_rows(columns_, static_cast<size_t>(format.config_columns), rows, out.columns);
+    gather_rows(graphs_, 1, rows, out.graphs);
     return out;
   }
 
@@ -111,6 +148,7 @@ class CachedGraph : public GraphData {
   std::span<const int16_t> forms_;
   std::span<const uint8_t> barriers_;
   std::span<const float> columns_;
+  std::span<const int32_t> graphs_;
 };
 
 class ViewedGraph : public GraphData {
@@ -145,7 +183,13 @@ class ViewedGraph : public GraphData {
               .has_layouts = graph.config_feat.empty(),
               // Without configurable nodes flags tell a measured data set's graph.
               .has_forms = !graph.node_config_form.empty() ||
-                           (node_config_ids.empty() && !graph.config_flags.empty())};
+                           (node_config_ids.empty() && !graph.config_flags.empty() &&
+                            graph.graph_splits.empty()),
+              .has_config_graphs = !graph.graph_splits.empty()};
+    if (format.has_config_graphs) {
+      graph_splits = graph.graph_splits;
+      require(config_graph_problem(*this, graph.config_graph).empty(), "graph_splits");
+    }
   }
 
   ConfigRows read(std::span<const int64_t> rows, Places places) const override {
@@ -160,6 +204,7 @@ class ViewedGraph : public GraphData {
     gather_nodes(graph_.node_config_form, nc, 1, rows, places, out.forms);
     gather_nodes(graph_.node_config_barrier, nc, 1, rows, places, out.barriers);
     gather_rows(columns_, static_cast<size_t>(format.config_columns), rows, out.columns);
+    gather_rows(graph_.config_graph, 1, rows, out.graphs);
     return out;
   }
 
@@ -207,6 +252,7 @@ std::string FeatureFormat::to_string() const {
                      std::to_string(list_padding);
   if (has_layouts) text += ", layouts";
   if (has_forms) text += ", forms";
+  if (has_config_graphs) text += ", a graph per configuration";
   if (config_columns > 0) {
     text += ", " + std::to_string(config_columns) + " values per configuration";
   }

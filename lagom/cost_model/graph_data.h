@@ -21,6 +21,7 @@ struct ConfigRows {
   std::vector<int16_t> forms;     ///< [rows, nc]
   std::vector<uint8_t> barriers;  ///< [rows, nc]
   std::vector<float> columns;     ///< [rows, config_columns]: of tiles, or flags.
+  std::vector<int32_t> graphs;    ///< [rows]: which of GraphData's graphs each one is.
 };
 
 /// What must agree between a model and the graphs that it is asked about.
@@ -29,6 +30,8 @@ struct FeatureFormat {
   int64_t config_columns = 0;  ///< Values per configuration: 24 of tiles, flags, or none.
   bool has_layouts = false;    ///< Values per configuration and configurable node.
   bool has_forms = false;      ///< Forms and barriers, too.
+  /// Each configuration is a graph of its own (collect::Encoding::kRewritten).
+  bool has_config_graphs = false;
 
   bool operator==(const FeatureFormat&) const = default;
   /// "feature version 1 padded with 0, layouts"
@@ -55,6 +58,9 @@ class GraphData {
   std::span<const float> node_feat;
   std::span<const int64_t> edge_index, node_config_ids;
   std::span<const int64_t> node_splits;  ///< First nodes of computations; empty when not known.
+  /// With has_config_graphs: first nodes of the graphs, then num_nodes(). No edge lies between two,
+  /// edges stand graph by graph; graph 0 is the program as it is.
+  std::span<const int64_t> graph_splits;
   int64_t num_configs = 0;
 
   int64_t num_nodes() const { return static_cast<int64_t>(node_opcode.size()); }

@@ -6,8 +6,9 @@
 namespace lagom::cost_model {
 namespace {
 
-constexpr std::string_view kNames[] = {"ours", "early_join",  "late_join",    "layout_resnet",
-                                       "mlp",  "first_place", "second_place", "third_place"};
+constexpr std::string_view kNames[] = {"ours",          "early_join",  "late_join",
+                                       "layout_resnet", "mlp",         "first_place",
+                                       "second_place",  "third_place", "rewritten"};
 
 }  // namespace
 

@@ -16,6 +16,7 @@ enum class ModelKind {
   kFirstPlace,
   kSecondPlace,
   kThirdPlace,
+  kRewritten,  ///< For a graph per configuration (FeatureFormat::has_config_graphs).
 };
 std::span<const std::string_view> option_names(ModelKind);
 

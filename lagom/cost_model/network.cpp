@@ -24,6 +24,12 @@ at::Tensor layout_codes(const at::Tensor& values) {
 std::unique_ptr<Network> make_network(const ModelOptions& options, const NetworkInputs& inputs,
                                       uint64_t seed, at::ScalarType dtype) {
   options.validate();
+  TORCH_CHECK_VALUE(inputs.format.has_config_graphs == (options.kind == ModelKind::kRewritten),
+                    "network '", option_names(options.kind)[static_cast<size_t>(options.kind)],
+                    "': expected graphs with ",
+                    inputs.format.has_config_graphs ? "one graph for all configurations"
+                                                    : "a graph per configuration",
+                    ", got ", inputs.format.to_string());
   switch (options.kind) {
     case ModelKind::kOurs:
       return make_ours(options, inputs, seed, dtype);
@@ -41,6 +47,8 @@ std::unique_ptr<Network> make_network(const ModelOptions& options, const Network
       return make_second_place(options, inputs, seed, dtype);
     case ModelKind::kThirdPlace:
       return make_third_place(options, inputs, seed, dtype);
+    case ModelKind::kRewritten:
+      return make_rewritten(options, inputs, seed, dtype);
   }
   TORCH_INTERNAL_ASSERT(false, "unknown network");
 }

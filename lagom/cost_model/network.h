@@ -74,7 +74,8 @@ class Network {
 };
 
 /// Throws std::invalid_argument for options out of range, c10::ValueError for a format that the
-/// network cannot take: tiles for a layout network.
+/// network cannot take: tiles for a layout network, a graph per configuration for any but
+/// `rewritten`.
 std::unique_ptr<Network> make_network(const ModelOptions& options, const NetworkInputs& inputs,
                                       uint64_t seed, at::ScalarType dtype = at::kFloat);
 
@@ -139,6 +140,8 @@ std::unique_ptr<Network> make_second_place(const ModelOptions&, const NetworkInp
                                            at::ScalarType);
 std::unique_ptr<Network> make_third_place(const ModelOptions&, const NetworkInputs&, uint64_t,
                                           at::ScalarType);
+std::unique_ptr<Network> make_rewritten(const ModelOptions&, const NetworkInputs&, uint64_t,
+                                        at::ScalarType);
 std::unique_ptr<Network> make_ours(const ModelOptions&, const NetworkInputs&, uint64_t,
                                    at::ScalarType);
 

@@ -31,6 +31,7 @@ struct FileOptions {
     visit("config_columns", self.format.config_columns);
     visit("has_layouts", self.format.has_layouts);
     visit("has_forms", self.format.has_forms);
+    visit("has_config_graphs", self.format.has_config_graphs);
     visit("model", self.model);
     visit("data", self.data);
     visit("segments", self.segments);
@@ -56,6 +57,15 @@ std::vector<tensor::NamedTensor> normalization_tensors(const Normalization& n) {
           {"normalization.node_scale", to_tensor(n.node_scale)},
           {"normalization.config_shift", to_tensor(n.config_shift)},
           {"normalization.config_scale", to_tensor(n.config_scale)}};
+}
+
+/// Nodes of the largest graph of any configuration.
+int64_t largest_graph(const PreparedGraph& graph) {
+  int64_t most = 0;
+  for (size_t g = 0; g + 1 < graph.graph_splits.size(); ++g) {
+    most = std::max(most, graph.graph_splits[g + 1] - graph.graph_splits[g]);
+  }
+  return most;
 }
 
 /// [first, last) of `parts` parts of `count`, equal up to one.
@@ -132,6 +142,7 @@ std::vector<double> TrainedModel::costs(const GraphData& graph, const PreparedGr
   const bool compares = network_->compares_configs();
   const SegmentedNetwork segmented(*network_, segments_);
   int64_t most_nodes = prepared.segments.empty() ? prepared.num_nodes : 0;
+  if (prepared.format.has_config_graphs) most_nodes = largest_graph(prepared);
   for (const GraphSegment& segment : prepared.segments) {
     most_nodes = std::max(most_nodes, segment.graph->num_nodes);
   }

@@ -45,7 +45,7 @@ class ConfigBytes {
 
   /// Codes stand for layouts: a dictionary has each once.
   static bool describes_configurations(std::string_view name) {
-    return name == "config_feat" || name.starts_with("config_flags") ||
+    return name == "config_feat" || name == "config_graph" || name.starts_with("config_flags") ||
            (name.starts_with("node_config_") && name != "node_config_ids" &&
             name != "node_config_layouts");
   }

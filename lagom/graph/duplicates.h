@@ -19,9 +19,9 @@ struct DuplicateGroups {
   int64_t num_rows() const { return static_cast<int64_t>(group_of_row.size()); }
 };
 /// Compares all configurations, value by value: config_feat or layouts, and what other tools put
-/// beside to describe a configuration, extra arrays named node_config_* and config_flags*. A tile
-/// without bounds is a configuration, too. Throws FormatError for such an array with another number
-/// of rows.
+/// beside to describe a configuration, extra arrays named node_config_*, config_flags* and
+/// config_graph. A tile without bounds is a configuration, too. Throws FormatError for such an
+/// array with another number of rows.
 DuplicateGroups find_duplicates(const GraphCache& graph);
 
 /// Time of each row that may be compared with others of its graph: runtime / normaliser where there

@@ -15,16 +15,20 @@
 /// Feature set *v1* is that of the data set, value by value. *v2* begins with the columns of v1 and
 /// goes on with what v1 leaves out: dimension numbers of dot, gather and scatter, shapes and
 /// layouts of operands, later element types, memory spaces; opcodes that XLA got later have numbers
-/// of their own instead of 0. Absent values are -1 in the columns that v2 adds.
+/// of their own instead of 0. Absent values are -1 in the columns that v2 adds. *v3* goes on with
+/// sizes as log2(1 + size), 0 where there is nothing: FLOPs, transcendentals and bytes of the
+/// instruction (hlo::CostAnalysis), bytes and minor-most dimension of result and operands, and of
+/// dots and convolutions the rows, columns and depth of the matrix products that they are.
 ///
 /// Vocabulary: a *node* is an instruction, numbered through all computations in order; an edge is
 /// {user, operand}: the user reads what the operand makes.
 namespace lagom::graph {
 
-inline constexpr int kMaxFeatureVersion = 2;
+inline constexpr int kMaxFeatureVersion = 3;
 inline constexpr int64_t kNodeFeatures = 140;    ///< Columns of node_feat in v1.
 inline constexpr int64_t kNodeFeaturesV2 = 275;  ///< In v2.
-/// Numbers of opcodes in v2 that the data set does not have begin here; its own end at 120.
+inline constexpr int64_t kNodeFeaturesV3 = 295;  ///< In v3.
+/// Numbers of opcodes from v2 on that the data set does not have begin here; its own end at 120.
 inline constexpr int kFirstExtendedOpcode = 192;
 inline constexpr int64_t kTileConfigFeatures = 24;
 inline constexpr int64_t kLayoutConfigFeatures = 18;
@@ -52,7 +56,7 @@ struct OpGraph {
 };
 
 struct OpGraphOptions {
-  int feature_version = 1;  ///< 1 or 2.
+  int feature_version = 1;  ///< 1 to 3; 3 of a verified module only.
   /// Edges by user, then operand. Otherwise as the instructions stand: operands by ascending id,
   /// then roots of called computations.
   bool sort_edges = false;

@@ -157,7 +157,9 @@ uint8_t opcode_number(hlo::Opcode opcode, int feature_version) {
   static const auto kOfVersion = [] {
     std::array<Numbers, kMaxFeatureVersion> numbers{};
     for (Numbers& version : numbers) add(version, kNames, 1);
-    add(numbers[1], kExtendedNames, kFirstExtendedOpcode);
+    for (size_t v = 1; v < numbers.size(); ++v) {
+      add(numbers[v], kExtendedNames, kFirstExtendedOpcode);
+    }
     return numbers;
   }();
   return kOfVersion.at(static_cast<size_t>(feature_version - 1))[static_cast<size_t>(opcode)];

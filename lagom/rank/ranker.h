@@ -25,6 +25,9 @@ struct ConfiguredGraph {
   std::span<const int16_t> node_config_form;     ///< [c, nc]
   std::span<const uint8_t> node_config_barrier;  ///< [c, nc]
   std::span<const float> config_flags;           ///< [c, flags]
+  // Where each configuration is a graph of its own, the nodes above are those of all:
+  std::span<const int64_t> graph_splits;  ///< First nodes; graph 0: as it is. Ends with n.
+  std::span<const int32_t> config_graph;  ///< [c]
 };
 
 /// Says which configurations of a graph are fast without running them.

@@ -20,8 +20,9 @@ using CostFunction = std::function<std::vector<double>(
 /// cost model.
 class FormBeliefs {
  public:
-  /// `costs` may be empty; `model_deviation` is its error in log(ratio).
-  FormBeliefs(Neighbours neighbours, CostFunction costs, double model_deviation = 0.7)
+  /// `costs` may be empty; `model_deviation` is its error in log(ratio), by default that of
+  /// models/kernel_xla_cpu.safetensors.
+  FormBeliefs(Neighbours neighbours, CostFunction costs, double model_deviation = 0.5)
       : neighbours_(std::move(neighbours)),
         costs_(std::move(costs)),
         model_deviation_(model_deviation) {}

@@ -22,8 +22,9 @@ struct Case {
        int64_t num_configs = 6)
       : graph({.num_configs = num_configs,
                .has_forms = kind == ModelKind::kOurs,
-               .has_flags = kind == ModelKind::kOurs,
-               .is_tile = kind == ModelKind::kEarlyJoin || kind == ModelKind::kLateJoin}) {
+               .has_flags = kind == ModelKind::kOurs || kind == ModelKind::kRewritten,
+               .is_tile = kind == ModelKind::kEarlyJoin || kind == ModelKind::kLateJoin,
+               .num_graphs = kind == ModelKind::kRewritten ? 4 : 0}) {
     const auto data = view_graph(graph.view());
     const DataOptions options = {
         .reduction = {.kind = ReductionKind::kContract}, .position_steps = 3, .link_hops = 4};
@@ -65,7 +66,8 @@ const std::vector<std::pair<ModelKind, bool>> kAllKinds = {
     {ModelKind::kLayoutResnet, false}, {ModelKind::kMlp, false},
     {ModelKind::kFirstPlace, false},   {ModelKind::kFirstPlace, true},
     {ModelKind::kSecondPlace, false},  {ModelKind::kThirdPlace, false},
-    {ModelKind::kOurs, false},         {ModelKind::kOurs, true}};
+    {ModelKind::kOurs, false},         {ModelKind::kOurs, true},
+    {ModelKind::kRewritten, false}};
 
 std::string name_of(const std::pair<ModelKind, bool>& kind) {
   return std::string(option_names(kind.first)[static_cast<size_t>(kind.first)]) +
@@ -244,6 +246,66 @@ TEST(NetworkTest, ConcatenationOfEverythingGivesTheSplitFirstLayersValues) {
       ASSERT_TRUE(at::allclose(found[n][k], expected)) << n << " " << k;
     }
   }
+}
+
+TEST(RewrittenTest, AsItIsCostsNothingWhateverTheParameters) {
+  SyntheticGraph graph({.num_configs = 6, .num_graphs = 3});
+  const auto data = view_graph(graph.view());
+  const Normalization normalization =
+      fit_normalization({{.data = data}}, NodeTransform::kStandardize);
+  const auto network = make_network({.kind = ModelKind::kRewritten, .width = 16},
+                                    {.format = data->format}, /*seed=*/5);
+  const auto prepared = prepare_graph(*data, normalization, {});
+  const std::vector<int64_t> rows = {0, 1, 2, 3};  // of graphs 0, 1, 2, 0
+
+  const at::Tensor costs =
+      network->forward(make_batch(prepared, data->read(rows), normalization), {});
+
+  EXPECT_EQ(costs[0].item<float>(), 0);
+  EXPECT_EQ(costs[3].item<float>(), 0);
+  EXPECT_NE(costs[1].item<float>(), 0);
+  EXPECT_NE(costs[1].item<float>(), costs[2].item<float>());
+}
+
+/// Graphs that no row of a batch is are left out of it, which changes nothing.
+TEST(RewrittenTest, ABatchOfSomeGraphsGivesTheCostsOfTheWhole) {
+  const Case c(ModelKind::kRewritten, false);
+  const auto data = view_graph(c.graph.view());
+  const auto prepared = prepare_graph(*data, c.normalization, {.position_steps = 3});
+  const std::vector<int64_t> rows = {5, 2, 1};
+
+  const Batch batch = make_batch(prepared, data->read(rows), c.normalization);
+
+  EXPECT_EQ(c.batch.graph->num_graphs(), 4);
+  EXPECT_EQ(batch.graph->num_graphs(), 3);  // rows 5 and 1 are graph 1
+  EXPECT_EQ(batch.num_nodes(), 9);
+  const at::Tensor order = at::tensor(rows, at::kLong);
+  EXPECT_TRUE(at::allclose(c.costs(batch), c.costs(c.batch).index({order}), 1e-5, 1e-6));
+}
+
+TEST(RewrittenTest, OtherNetworksAndGraphsAreRefused) {
+  const SyntheticGraph graph({.num_graphs = 3}), shared({});
+  const auto data = view_graph(graph.view());
+  EXPECT_THROW(make_network({.width = 16}, {.format = data->format}, 1), c10::ValueError);
+  EXPECT_THROW(make_network({.kind = ModelKind::kRewritten, .width = 16},
+                            {.format = view_graph(shared.view())->format}, 1),
+               c10::ValueError);
+}
+
+TEST(RewrittenTest, GraphsThatAreNotApartAreRefused) {
+  const auto refused = [](auto&& spoil) {
+    SyntheticGraph graph({.num_graphs = 3});
+    spoil(graph);
+    EXPECT_THROW(view_graph(graph.view()), FormatError);
+  };
+  refused([](SyntheticGraph& g) { g.splits.back() -= 1; });
+  refused([](SyntheticGraph& g) { g.splits[1] = g.splits[2]; });
+  refused([](SyntheticGraph& g) { g.splits = {0}; });
+  refused([](SyntheticGraph& g) { g.config_graph[2] = 3; });
+  refused([](SyntheticGraph& g) { g.config_graph[2] = -1; });
+  refused([](SyntheticGraph& g) { g.config_graph.pop_back(); });
+  // An edge from the second graph to the first.
+  refused([](SyntheticGraph& g) { g.edges.insert(g.edges.end() - 2, {g.splits[1], 0}); });
 }
 
 TEST(NetworkTest, TilesForALayoutNetworkAreRefused) {

@@ -228,8 +228,8 @@ TEST_F(DatasetReaderTest, Splits) {
 }
 
 TEST_F(DatasetReaderTest, FeatureVersions) {
-  expect_layout_refused([](NpzArrays& a) { a["feature_version"] = Array::of<int32_t>({}, {3}); },
-                        "feature_version: 3, expected 1 to 2");
+  expect_layout_refused([](NpzArrays& a) { a["feature_version"] = Array::of<int32_t>({}, {4}); },
+                        "feature_version: 4, expected 1 to 3");
   expect_layout_refused([](NpzArrays& a) { a["feature_version"] = Array::of<int32_t>({}, {2}); },
                         "node_feat: has shape [2, 140], expected [2, 275]");
   expect_layout_refused([](NpzArrays& a) { a["list_padding"] = Array::of<int32_t>({}, {5}); },

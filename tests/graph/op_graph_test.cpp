@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -39,8 +40,12 @@ std::vector<float> features(const OpGraph& graph, int64_t node, const std::strin
   return values;
 }
 
+OpGraph graph_of(const std::string& entry, int version) {
+  return make_op_graph(hlo::read_hlo_text("HloModule m\n" + entry, "t"),
+                       {.feature_version = version});
+}
 OpGraph v2_of(const std::string& entry) {
-  return make_op_graph(hlo::read_hlo_text("HloModule m\n" + entry, "t"), {.feature_version = 2});
+  return graph_of(entry, 2);
 }
 
 /// The features of a node that are not 0.
@@ -236,10 +241,65 @@ TEST(FeaturesV2Test, LaterElementTypesOpcodesAndDynamicShapes) {
   EXPECT_THAT(graph.node_opcode, ElementsAre(63, kFirstExtendedOpcode));
 }
 
+TEST(FeaturesV3Test, BeginWithV2) {
+  const OpGraph two = sample({.feature_version = 2}), three = sample({.feature_version = 3});
+  ASSERT_EQ(three.node_feat.size(), static_cast<size_t>(three.num_nodes() * kNodeFeaturesV3));
+  EXPECT_EQ(three.node_opcode, two.node_opcode);
+  for (int64_t node = 0; node < two.num_nodes(); ++node) {
+    const auto row = three.node_feat.begin() + node * kNodeFeaturesV3;
+    ASSERT_TRUE(
+        std::equal(row, row + kNodeFeaturesV2, two.node_feat.begin() + node * kNodeFeaturesV2))
+        << node;
+  }
+}
+
+TEST(FeaturesV3Test, SizesOfADotAreLogarithms) {
+  const OpGraph graph = graph_of(R"(ENTRY e { a = f32[4,32,64]{2,1,0} parameter(0)
+  b = f32[4,64,16]{1,2,0} parameter(1)
+  ROOT d = f32[4,32,16]{2,1,0} dot(a, b), lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1} })",
+                                 3);
+  const auto size = [&](std::string_view name) {
+    return std::exp2(feature(graph, 2, "log_" + std::string(name))) - 1;
+  };
+  EXPECT_NEAR(size("flops"), 2 * 4 * 32 * 64 * 16, 2);
+  EXPECT_NEAR(size("bytes_written"), 4 * 4 * 32 * 16, 0.1);
+  EXPECT_NEAR(size("bytes_read"), 4 * 4 * 64 * (32 + 16), 0.5);
+  EXPECT_NEAR(size("operand_1_bytes"), 4 * 4 * 64 * 16, 0.1);
+  EXPECT_NEAR(size("operand_1_minor_size"), 64, 1e-3);
+  EXPECT_NEAR(size("result_minor_size"), 16, 1e-3);
+  EXPECT_NEAR(size("contraction_batch"), 4, 1e-4);
+  EXPECT_NEAR(size("contraction_rows"), 32, 1e-3);
+  EXPECT_NEAR(size("contraction_columns"), 16, 1e-3);
+  EXPECT_NEAR(size("contraction_depth"), 64, 1e-3);
+  EXPECT_EQ(size("window_elements"), 0);
+  EXPECT_EQ(feature(graph, 2, "left_is_depth_last"), 1);
+  EXPECT_EQ(feature(graph, 2, "right_is_depth_last"), 1);  // {1,2,0}: dimension 1 is minor-most
+  EXPECT_EQ(feature(graph, 0, "log_contraction_depth"), 0);
+}
+
+TEST(FeaturesV3Test, AConvolutionIsAProductPerGroup) {
+  // 8 features in 2 groups, 3x3 window, 5x6 positions.
+  const OpGraph graph = graph_of(R"(ENTRY e { x = f32[2,7,8,8]{3,2,1,0} parameter(0)
+  w = f32[3,3,4,10]{3,2,1,0} parameter(1)
+  ROOT c = f32[2,5,6,10]{3,2,1,0} convolution(x, w), window={size=3x3}, dim_labels=b01f_01io->b01f, feature_group_count=2 })",
+                                 3);
+  const auto size = [&](std::string_view name) {
+    return std::exp2(feature(graph, 2, "log_" + std::string(name))) - 1;
+  };
+  EXPECT_NEAR(size("contraction_batch"), 2, 1e-4);
+  EXPECT_NEAR(size("contraction_rows"), 2 * 5 * 6, 1e-3);
+  EXPECT_NEAR(size("contraction_columns"), 5, 1e-4);
+  EXPECT_NEAR(size("contraction_depth"), 9 * 4, 1e-3);
+  EXPECT_NEAR(size("window_elements"), 9, 1e-4);
+  EXPECT_NEAR(size("flops"), 2.0 * 2 * 60 * 5 * 36, 2);
+  EXPECT_EQ(feature(graph, 2, "left_is_depth_last"), 1);
+  EXPECT_EQ(feature(graph, 2, "right_is_depth_last"), 0);
+}
+
 TEST(FeaturesV2Test, UnknownVersionsAreRefused) {
   const hlo::Module module =
       hlo::read_hlo_text("HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }", "t");
-  for (const int version : {0, 3}) {
+  for (const int version : {0, 4}) {
     EXPECT_THROW(make_op_graph(module, {.feature_version = version}), std::invalid_argument);
     EXPECT_THROW(node_feature_names(version), std::invalid_argument);
   }
@@ -289,6 +349,7 @@ TEST(FeatureNamesTest, OnePerColumnAndAllDifferent) {
   };
   check(node_feature_names(), kNodeFeatures);
   check(node_feature_names(2), kNodeFeaturesV2);
+  check(node_feature_names(3), kNodeFeaturesV3);
   check(tile_config_feature_names(), kTileConfigFeatures);
   check(layout_config_feature_names(), kLayoutConfigFeatures);
   EXPECT_EQ(node_feature_names()[15], "element_type_bf16");

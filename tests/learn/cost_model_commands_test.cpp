@@ -142,6 +142,35 @@ TEST_F(CostModelCommandsTest, RanksSampledConfigurationsOfAProgram) {
   EXPECT_EQ(json::parse(learn(command).out)["best"], result["best"]);
 }
 
+TEST_F(CostModelCommandsTest, LearnsFromTheGraphsOfRewrittenKernels) {
+  const std::string rewritten = folder_ / "rewritten";
+  for (const std::string split : {"train", "valid"}) {
+    const CommandResult converted =
+        run_command("lagom", {"convert", folder_ / split, rewritten + "/" + split, "--encoding",
+                              "rewritten", "--features", "3"});
+    ASSERT_EQ(converted.status, 0) << converted.err;
+  }
+  const CommandResult trained = learn(
+      {"train", config_, "--out", folder_ / "run", "--set", "model.kind=\"rewritten\"", "--set",
+       "train=[\"" + rewritten + "/train\"]", "--set", "valid=[\"" + rewritten + "/valid\"]",
+       "--set", "loss.hinge=0", "--set", "loss.log_mse=1"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+
+  const CommandResult ranked = learn({"rank", model(), rewritten + "/valid/k32.npz", "--json"});
+  ASSERT_EQ(ranked.status, 0) << ranked.err;
+  EXPECT_EQ(json::parse(ranked.out)["best"][0]["row"], 5);
+  const std::string program = folder_.write("program.hlo", kernel(40));
+  const CommandResult sampled =
+      learn({"rank", model(), program, "--samples", "30", "--top", "1", "--json"});
+  ASSERT_EQ(sampled.status, 0) << sampled.err;
+  EXPECT_THAT(json::parse(sampled.out)["best"][0]["configuration"].get<std::string>(),
+              HasSubstr("form swapped"));
+  // Of the other encoding: refused, saying both.
+  const CommandResult refused = learn({"rank", model(), npz()});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("a graph per configuration"));
+}
+
 TEST_F(CostModelCommandsTest, EvaluatesSeedsAndBaselines) {
   ASSERT_EQ(train("[1, 2]").status, 0);
   const std::string models =

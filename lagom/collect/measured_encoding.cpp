@@ -1,0 +1,150 @@
+#include "lagom/collect/measured_encoding.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "lagom/collect/rewritten_graphs.h"
+#include "lagom/formats/npz.h"
+#include "lagom/graph/dataset_file.h"
+#include "lagom/hlo/text_reader.h"
+#include "lagom/util/error.h"
+#include "lagom/util/file.h"
+
+namespace lagom::collect {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::Array;
+using formats::NpzReader;
+using formats::NpzWriter;
+using json = nlohmann::ordered_json;
+using rewrite::Configuration;
+
+constexpr std::string_view kEncodings[] = {"decisions", "rewritten"};
+
+/// Arrays that a graph of another feature version has anew.
+bool describes_nodes(std::string_view name) {
+  static const std::set<std::string_view> kNames = {
+      "node_opcode",     "node_feat",    "edge_index",   "node_splits",
+      "feature_version", "list_padding", "node_feat_v2", "node_opcode_v2"};
+  return kNames.contains(name);
+}
+
+void add_rewritten(NpzWriter& writer, const hlo::Module& module,
+                   const std::vector<Configuration>& configurations,
+                   const graph::OpGraphOptions& options) {
+  const RewrittenGraphs graphs = make_rewritten_graphs(module, configurations, options);
+  const auto configs = static_cast<int64_t>(configurations.size());
+  graph::add_graph(writer, graphs.graph);
+  writer.add("node_config_ids", Array::of<int64_t>({0}, {}));
+  writer.add("node_config_feat", Array::of<float>({configs, 0, graph::kLayoutConfigFeatures}, {}));
+  writer.add("graph_splits", Array::of<int64_t>({static_cast<int64_t>(graphs.graph_splits.size())},
+                                                graphs.graph_splits));
+  writer.add("config_graph", Array::of<int32_t>({configs}, graphs.config_graph));
+}
+
+bool has_form(const Configuration& configuration, const std::string& rule) {
+  return std::any_of(configuration.decisions.begin(), configuration.decisions.end(),
+                     [&](const rewrite::Decision& decision) {
+                       return decision.kind == rewrite::DecisionKind::kForm &&
+                              decision.form == rule;
+                     });
+}
+
+/// Some rows of an array that has one per configuration.
+Array select_rows(const Array& array, const std::vector<size_t>& rows, size_t all) {
+  Array selected{.element_type = array.element_type, .shape = array.shape, .data = {}};
+  selected.shape.at(0) = static_cast<int64_t>(rows.size());
+  const size_t row_bytes = array.data.size() / std::max<size_t>(all, 1);
+  for (const size_t row : rows) {
+    const auto begin = array.data.begin() + static_cast<std::ptrdiff_t>(row * row_bytes);
+    selected.data.insert(selected.data.end(), begin,
+                         begin + static_cast<std::ptrdiff_t>(row_bytes));
+  }
+  return selected;
+}
+
+/// False for a kernel that is left out.
+bool encode_file(const fs::path& stem, json j, const fs::path& out,
+                 const EncodingOptions& options) {
+  const std::string path = stem.string() + ".json";
+  const hlo::Module module = hlo::read_hlo_text(j.at("hlo").get<std::string>(), path);
+  std::vector<Configuration> configurations;
+  std::vector<size_t> rows;
+  json kept = json::array();
+  const json& texts = j.at("configurations");
+  for (size_t row = 0; row < texts.size(); ++row) {
+    auto configuration = Configuration::from_string(texts[row].get<std::string>(), path);
+    if (!options.without_form.empty() && has_form(configuration, options.without_form)) continue;
+    configurations.push_back(std::move(configuration));
+    rows.push_back(row);
+    kept.push_back(texts[row]);
+  }
+  const size_t all = texts.size();
+  const NpzReader arrays(stem.string() + ".npz");
+  if (arrays.header("config_runtime").shape != std::vector<int64_t>{static_cast<int64_t>(all)}) {
+    throw FormatError(path, "configurations", "are not as many as the npz has rows");
+  }
+  if (rows.size() < all && rows.size() < 2) return false;
+  fs::create_directories(out.parent_path());
+  NpzWriter writer(out.string() + ".npz");
+  const bool rewrites = options.encoding == Encoding::kRewritten;
+  if (rewrites) {
+    add_rewritten(writer, module, configurations, options.graph);
+  } else {
+    graph::add_graph(writer, graph::make_op_graph(module, options.graph));
+  }
+  for (const std::string& name : arrays.names()) {
+    if (describes_nodes(name) || (rewrites && name.starts_with("node_config_"))) continue;
+    const Array array = arrays.read(name);
+    writer.add(name, name == "node_config_ids" ? array : select_rows(array, rows, all));
+  }
+  j["configurations"] = std::move(kept);
+  write_file(out.string() + ".json", j.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  writer.finish();
+  return true;
+}
+
+}  // namespace
+
+std::span<const std::string_view> option_names(Encoding) {
+  return kEncodings;
+}
+
+int64_t encode_measured(const fs::path& folder, const fs::path& out, const EncodingOptions& options,
+                        const std::function<bool(const fs::path&)>& progress) {
+  std::error_code error;
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".json") paths.push_back(entry.path());
+  }
+  if (error) throw SystemError(folder.string() + ": cannot be read: " + error.message());
+  std::sort(paths.begin(), paths.end());
+  int64_t count = 0;
+  for (const fs::path& path : paths) {
+    if (progress && !progress(path)) return count;
+    try {
+      json j = json::parse(read_file(path));
+      if (!j.is_object() || !j.contains("hlo")) continue;
+      const fs::path stem = fs::path(path).replace_extension();
+      count += encode_file(stem, std::move(j), out / fs::relative(stem, folder), options);
+    } catch (const json::exception& e) {
+      throw FormatError(path.string(), "",
+                        std::string("is no description of a kernel: ") + e.what());
+    } catch (const std::invalid_argument& e) {
+      throw FormatError(path.string(), "configurations", e.what());
+    }
+  }
+  if (count == 0) {
+    throw FormatError(folder.string(), "",
+                      "expected measured kernels (.npz and .json, as lagom collect writes them), "
+                      "found none");
+  }
+  return count;
+}
+
+}  // namespace lagom::collect
