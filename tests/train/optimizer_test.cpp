@@ -182,7 +182,7 @@ TEST(ScheduleTest, FieldsOutOfRangeAreNamed) {
     ScheduleOptions{.warmup_share = 1.5}.validate();
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "warmup_share: expected a share in [0, 1], found 1.500000");
+    EXPECT_STREQ(error.what(), "warmup_share: expected a share in [0, 1], found 1.5");
   }
   EXPECT_THROW(ScheduleOptions{.learning_rate = 0}.validate(), std::invalid_argument);
   EXPECT_THROW(AdamWOptions{.beta2 = 1}.validate(), std::invalid_argument);
