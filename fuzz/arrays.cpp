@@ -1,14 +1,12 @@
 // Files of arrays: npz, npy, safetensors and the compact graph form. Any bytes give arrays that
 // agree with their headers, or a FormatError.
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzz/memory_file.h"
 #include "lagom/formats/npy.h"
 #include "lagom/formats/npz.h"
 #include "lagom/formats/safetensors.h"
@@ -19,21 +17,6 @@
 namespace {
 
 using namespace lagom;
-
-/// A file in memory that has a path.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", 0)) {
-    if (::write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
-      std::abort();
-    }
-  }
-  ~MemoryFile() { ::close(descriptor_); }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
-
- private:
-  int descriptor_;
-};
 
 void read_npz(const std::string& path) {
   const formats::NpzReader npz(path);
@@ -66,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (void)formats::statistics_of(formats::read_npy(bytes, "file"));
       return 0;
     }
-    const MemoryFile file(bytes);
+    const fuzz::MemoryFile file(bytes);
     if (data[0] == 'z') read_npz(file.path());
     if (data[0] == 's') read_safetensors(file.path());
     if (data[0] == 'm') (void)graph::read_measured_graph(formats::NpzReader(file.path()));
