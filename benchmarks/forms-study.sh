@@ -93,12 +93,12 @@ for part in $parts; do
     leave-out)  # one rule in turn
       encode rewritten rewritten 3
       asked=rewritten
-      train rewritten rewritten "$configs/rewritten.toml"
+      train rewritten_short rewritten "$configs/rewritten.toml" --set steps=500
       for rule in im2col_dot depthwise_taps ones_dot position_dots pool_slices row_dots swapped_dot \
         col2im; do
         encode "rewritten_without_$rule" rewritten 3 --without-form $rule
-        train "rewritten_without_$rule" "rewritten_without_$rule" "$configs/rewritten.toml" --set steps=1000
-        names="rewritten rewritten_without_$rule"
+        train "rewritten_without_$rule" "rewritten_without_$rule" "$configs/rewritten.toml" --set steps=500
+        names="rewritten_short rewritten_without_$rule"
         table --without $rule | tee "$out/without_$rule.md"
       done
       ;;

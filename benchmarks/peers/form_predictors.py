@@ -93,7 +93,7 @@ class Judge:
                          100 * self.saved(predicted)])
 
 
-def trees(train, test, seed):
+def trees(train, test, seed, knows_promising=True):
     import lightgbm
 
     names = [name for name in train[0] if name.startswith("node_")]
@@ -102,7 +102,7 @@ def trees(train, test, seed):
 
     def features(forms):
         return np.array([[opcodes.index(f["opcode"]), rules.index(f["form"]),
-                          int(f["is_promising"])] + [float(f[n] or "nan") for n in names]
+                          int(f["is_promising"]) if knows_promising else 0] + [float(f[n] or "nan") for n in names]
                          for f in forms])
 
     labels = np.array([float(f["log_ratio"]) for f in train])
@@ -123,6 +123,23 @@ def print_line(name, predictions, judge):
         cells.append(form.format(mean) +
                      (f" ({form.format(other)})" if len(predictions) > 1 else ""))
     print("| " + " | ".join(cells) + " |")
+
+
+def print_comparison(name, predictions, tree_predictions, judge):
+    """Root mean square errors against the trees', with a 95 % interval by bootstrap over kernels."""
+    def squares(of):
+        per_form = np.mean([(p - judge.measured) ** 2 for p in of], axis=0)
+        return np.array([[per_form[k].sum(), len(k)] for k in judge.kernels.values()])
+
+    ours, trees_ = squares(predictions), squares(tree_predictions)
+    random = np.random.default_rng(1)
+    draws = []
+    for _ in range(2000):
+        rows = random.integers(len(ours), size=len(ours))
+        mine, theirs = (np.sqrt(x[rows, 0].sum() / x[rows, 1].sum()) for x in (ours, trees_))
+        draws.append(mine - theirs)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    print(f"{name}: root mean square error less that of boosted trees [{low:+.3f}, {high:+.3f}]")
 
 
 def with_neighbours(predicted, forms):
@@ -161,15 +178,25 @@ def main():
         if name == "neighbours" and arguments.without:
             continue
         print_line(name, [np.array([float(f[name]) for f in test])], judge)
+    by_trees = []
     if not arguments.no_trees:
-        print_line("boosted trees", [trees(train, test, s) for s in range(arguments.seeds)],
-                   judge)
+        by_trees = [trees(train, test, s) for s in range(arguments.seeds)]
+        print_line("boosted trees", by_trees, judge)
+        if arguments.without:  # promising or not is what the rule's own survey said
+            blind = [trees(train, test, s, knows_promising=False)
+                     for s in range(arguments.seeds)]
+            print_line("boosted trees, not told what is promising", blind, judge)
+    comparable = []
     for name, files in scores.items():
         predictions = [read_scores(f, configurations, test) for f in files.split(",")]
         print_line(name, predictions, judge)
+        comparable.append((name, predictions))
         if not arguments.without:
             print_line(name + " with neighbours",
                        [with_neighbours(p, test) for p in predictions], judge)
+    print()
+    for name, predictions in comparable if by_trees else []:
+        print_comparison(name, predictions, by_trees, judge)
 
 
 if __name__ == "__main__":
