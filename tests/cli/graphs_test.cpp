@@ -98,9 +98,9 @@ TEST_F(GraphsTest, AuditOfAnNpzSaysWhatToDo) {
   EXPECT_THAT(lagom({"inspect", "--audit", npz}), FailsWith("lagom convert IN.npz OUT.graph"));
 }
 
-TEST_F(GraphsTest, AProgramIsWrittenWithEitherFeatureSet) {
+TEST_F(GraphsTest, AProgramIsWrittenWithEveryFeatureSet) {
   const std::string program = depthwise_program();
-  for (const std::string version : {"1", "2"}) {
+  for (const std::string version : {"1", "2", "3"}) {
     ASSERT_EQ(
         lagom({"convert", program, folder_ / "x.npz", "--features", version, "--pad-minus-one"})
             .status,
@@ -111,7 +111,7 @@ TEST_F(GraphsTest, AProgramIsWrittenWithEitherFeatureSet) {
     EXPECT_EQ(cache.list_padding(), -1);
     EXPECT_EQ(cache.kind(), graph::GraphKind::kGraph);
   }
-  EXPECT_EQ(lagom({"convert", program, folder_ / "x.npz", "--features", "3"}).status, 2);
+  EXPECT_EQ(lagom({"convert", program, folder_ / "x.npz", "--features", "4"}).status, 2);
 }
 
 TEST_F(GraphsTest, WhatAKilledConversionLeavesIsWholeAndItGoesOn) {

@@ -184,8 +184,8 @@ TEST_F(TuneTest, ASearchGoesOnWhenItsWorkersAreKilled) {
 
 TEST_F(TuneTest, TwoSearchesShareADatabaseAndWaitForEachOther) {
   const std::string program = long_program();
-  Command first("lagom", tune_arguments(program, "first", "4"), environment());
-  Command second("lagom", tune_arguments(program, "second", "4"), environment());
+  Command first("lagom", tune_arguments(program, "first", "8"), environment());
+  Command second("lagom", tune_arguments(program, "second", "8"), environment());
 
   const CommandResult one = first.wait(), two = second.wait();
 
