@@ -1,12 +1,12 @@
 #include "lagom/collect/measured_encoding.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "lagom/collect/kernel_descriptions.h"
 #include "lagom/collect/rewritten_graphs.h"
 #include "lagom/formats/npz.h"
 #include "lagom/graph/dataset_file.h"
@@ -117,33 +117,17 @@ std::span<const std::string_view> option_names(Encoding) {
 
 int64_t encode_measured(const fs::path& folder, const fs::path& out, const EncodingOptions& options,
                         const std::function<bool(const fs::path&)>& progress) {
-  std::error_code error;
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".json") paths.push_back(entry.path());
-  }
-  if (error) throw SystemError(folder.string() + ": cannot be read: " + error.message());
-  std::sort(paths.begin(), paths.end());
   int64_t count = 0;
-  for (const fs::path& path : paths) {
-    if (progress && !progress(path)) return count;
-    try {
-      json j = json::parse(read_file(path));
-      if (!j.is_object() || !j.contains("hlo")) continue;
-      const fs::path stem = fs::path(path).replace_extension();
-      count += encode_file(stem, std::move(j), out / fs::relative(stem, folder), options);
-    } catch (const json::exception& e) {
-      throw FormatError(path.string(), "",
-                        std::string("is no description of a kernel: ") + e.what());
-    } catch (const std::invalid_argument& e) {
-      throw FormatError(path.string(), "configurations", e.what());
-    }
-  }
-  if (count == 0) {
-    throw FormatError(folder.string(), "",
-                      "expected measured kernels (.npz and .json, as lagom collect writes them), "
-                      "found none");
-  }
+  const bool is_done =
+      for_each_kernel_description(folder, progress, [&](const fs::path& path, json j) {
+        const fs::path stem = fs::path(path).replace_extension();
+        try {
+          count += encode_file(stem, std::move(j), out / fs::relative(stem, folder), options);
+        } catch (const std::invalid_argument& e) {
+          throw FormatError(path.string(), "configurations", e.what());
+        }
+      });
+  if (is_done && count == 0) throw_no_kernels(folder);
   return count;
 }
 

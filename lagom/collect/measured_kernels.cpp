@@ -1,21 +1,20 @@
 #include "lagom/collect/measured_kernels.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "lagom/collect/kernel_descriptions.h"
 #include "lagom/formats/array.h"
 #include "lagom/formats/npz.h"
 #include "lagom/hlo/text_reader.h"
 #include "lagom/rewrite/configuration.h"
 #include "lagom/tune/kernel_features.h"
 #include "lagom/util/error.h"
-#include "lagom/util/file.h"
 
 namespace lagom::collect {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using rewrite::Configuration;
 
 constexpr const char* kNode = "node";  // as rewrite::cut_out names it
@@ -70,32 +69,12 @@ MeasuredKernel read_kernel(const fs::path& path, const json& j) {
 
 void read_measured_kernels(const fs::path& folder,
                            const std::function<void(MeasuredKernel)>& visit) {
-  std::error_code error;
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".json") paths.push_back(entry.path());
-  }
-  if (error) throw SystemError(folder.string() + ": cannot be read: " + error.message());
-  std::sort(paths.begin(), paths.end());
   bool found = false;
-  for (const fs::path& path : paths) {
-    MeasuredKernel kernel;
-    try {
-      const json j = json::parse(read_file(path));
-      if (!j.is_object() || !j.contains("hlo")) continue;
-      kernel = read_kernel(path, j);
-    } catch (const json::exception& e) {
-      throw FormatError(path.string(), "",
-                        std::string("is no description of a kernel: ") + e.what());
-    }
+  for_each_kernel_description(folder, {}, [&](const fs::path& path, const json& j) {
     found = true;
-    visit(std::move(kernel));
-  }
-  if (!found) {
-    throw FormatError(folder.string(), "",
-                      "expected measured kernels (.npz and .json, as lagom collect writes them), "
-                      "found none");
-  }
+    visit(read_kernel(path, j));
+  });
+  if (!found) throw_no_kernels(folder);
 }
 
 tune::DeviceRecords measured_forms(const fs::path& folder) {

@@ -10,6 +10,7 @@
 #include "lagom/hlo/text_reader.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
+#include "tests/collect/measured_dot.h"
 #include "tests/testing/command.h"
 
 namespace lagom::collect {
@@ -18,29 +19,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kKernel[] = R"(HloModule kernel
-ENTRY main {
-  a = f32[64,128]{1,0} parameter(0)
-  b = f32[128,32]{1,0} parameter(1)
-  ROOT node = f32[64,32]{1,0} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-)";
-
 class MeasuredEncodingTest : public ::testing::Test {
  protected:
   MeasuredEncodingTest() {
     std::filesystem::create_directories(folder_ / "in/train");
-    const auto row = [](std::string configuration, double seconds) {
-      return Row{.configuration = std::move(configuration),
-                 .seconds = seconds,
-                 .default_seconds = 2e-3,
-                 .ratio = {.median = seconds / 2e-3, .low = 0.9, .high = 1.1},
-                 .error = {}};
-    };
-    write_measured(folder_ / "in/train/k", hlo::read_hlo_text(kKernel, "t"),
-                   {.programs = {"p"}, .signature = "k", .hlo = kKernel},
-                   {row("", 2e-3), row("node form swapped_dot\n", 1e-3),
-                    row("flag xla_cpu_prefer_vector_width 512\n", 3e-3)});
+    write_measured(folder_ / "in/train/k", hlo::read_hlo_text(kMeasuredDot, "t"),
+                   {.programs = {"p"}, .signature = "k", .hlo = kMeasuredDot},
+                   {measured_row("", 2e-3), measured_row("node form swapped_dot\n", 1e-3),
+                    measured_row("flag xla_cpu_prefer_vector_width 512\n", 3e-3)});
   }
 
   graph::GraphCache encode(const EncodingOptions& options) {

@@ -10,6 +10,7 @@
 #include "lagom/tune/kernel_features.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
+#include "tests/collect/measured_dot.h"
 #include "tests/testing/command.h"
 
 namespace lagom::collect {
@@ -17,38 +18,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kKernel[] = R"(HloModule kernel
-ENTRY main {
-  a = f32[64,128]{1,0} parameter(0)
-  b = f32[128,32]{1,0} parameter(1)
-  ROOT node = f32[64,32]{1,0} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-)";
-
 class MeasuredKernelsTest : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& device = "cpu") {
-    const auto row = [](std::string configuration, double seconds) {
-      return Row{.configuration = std::move(configuration),
-                 .seconds = seconds,
-                 .default_seconds = 2e-3,
-                 .ratio = {.median = seconds / 2e-3,
-                           .low = seconds / 2e-3 * 0.95,
-                           .high = seconds / 2e-3 * 1.05},
-                 .error = {}};
-    };
-    write_measured(folder_ / name, module_,
-                   {.programs = {"p", "q"},
-                    .signature = name,
-                    .device = device,
-                    .strategy = "kernel",
-                    .hlo = kKernel},
-                   {row("node form swapped_dot\n", 1e-3),
-                    row("node form swapped_dot\nnode output-layout {0,1}\n", 4e-3),
-                    row("flag xla_cpu_prefer_vector_width 512\n", 2e-3), row("", 2e-3)});
+    write_measured(
+        folder_ / name, module_,
+        {.programs = {"p", "q"},
+         .signature = name,
+         .device = device,
+         .strategy = "kernel",
+         .hlo = kMeasuredDot},
+        {measured_row("node form swapped_dot\n", 1e-3),
+         measured_row("node form swapped_dot\nnode output-layout {0,1}\n", 4e-3),
+         measured_row("flag xla_cpu_prefer_vector_width 512\n", 2e-3), measured_row("", 2e-3)});
   }
 
-  const hlo::Module module_ = hlo::read_hlo_text(kKernel, "t");
+  const hlo::Module module_ = hlo::read_hlo_text(kMeasuredDot, "t");
   testing::TemporaryFolder folder_;
 };
 
