@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "lagom/hlo/contraction.h"
 #include "lagom/hlo/cost_analysis.h"
 
 namespace lagom::graph {
@@ -241,74 +242,6 @@ void emit_node_v2(Sink& sink, const Instruction& i) {
   }
 }
 
-double minor_size(const hlo::Shape& shape) {
-  if (!shape.is_array() || shape.rank() == 0) return 1;
-  return static_cast<double>(shape.dimensions[static_cast<size_t>(shape.minor_to_major()[0])]);
-}
-
-/// A dot or convolution as `batch` products of [rows, depth] and [depth, columns] matrices; zeros
-/// for what is neither.
-struct Contraction {
-  double batch = 0, rows = 0, columns = 0, depth = 0;
-  double window_elements = 0, strides = 0, holes = 0, dilation = 0;
-  bool left_is_depth_last = false, right_is_depth_last = false;
-};
-
-double size_of(const hlo::Shape& shape, int64_t dimension) {
-  return static_cast<double>(shape.dimensions[static_cast<size_t>(dimension)]);
-}
-
-Contraction contraction_of_dot(const Instruction& dot) {
-  const hlo::DotDims& dims = *dot.attributes.dot;
-  const hlo::Shape& left = dot.operand(0).shape;
-  const hlo::Shape& right = dot.operand(1).shape;
-  Contraction c{.batch = 1, .depth = 1};
-  for (const int64_t d : dims.lhs_batch) c.batch *= size_of(left, d);
-  for (const int64_t d : dims.lhs_contracting) c.depth *= size_of(left, d);
-  const double shared = std::max(c.batch * c.depth, 1.0);
-  c.rows = static_cast<double>(left.num_elements()) / shared;
-  c.columns = static_cast<double>(right.num_elements()) / shared;
-  const auto is_last = [](const hlo::Shape& shape, const Dims& which) {
-    return !which.empty() && which.back() == shape.minor_to_major()[0];
-  };
-  c.left_is_depth_last = is_last(left, dims.lhs_contracting);
-  c.right_is_depth_last = is_last(right, dims.rhs_contracting);
-  return c;
-}
-
-Contraction contraction_of_convolution(const Instruction& convolution) {
-  const hlo::ConvolutionDims& dims = *convolution.attributes.convolution;
-  const hlo::Shape& input = convolution.operand(0).shape;
-  const hlo::Shape& kernel = convolution.operand(1).shape;
-  Contraction c{.window_elements = 1, .strides = 1, .holes = 1, .dilation = 1};
-  for (const hlo::WindowDim& d : convolution.attributes.window) {
-    c.window_elements *= static_cast<double>(d.size);
-    c.strides *= static_cast<double>(d.stride);
-    c.holes *= static_cast<double>(d.base_dilation);
-    c.dilation *= static_cast<double>(d.window_dilation);
-  }
-  const auto groups = static_cast<double>(std::max(convolution.attributes.feature_group_count,
-                                                   convolution.attributes.batch_group_count));
-  c.batch = std::max(groups, 1.0);
-  c.columns = size_of(kernel, dims.kernel_output_feature) / c.batch;
-  c.depth = size_of(kernel, dims.kernel_input_feature) * c.window_elements;
-  c.rows =
-      static_cast<double>(convolution.shape.num_elements()) / std::max(c.batch * c.columns, 1.0);
-  c.left_is_depth_last = dims.input_feature == input.minor_to_major()[0];
-  c.right_is_depth_last = dims.kernel_input_feature == kernel.minor_to_major()[0];
-  return c;
-}
-
-Contraction contraction_of(const Instruction& i) {
-  if (i.operands.size() < 2) return {};
-  if (!i.operand(0).shape.is_array() || !i.operand(1).shape.is_array()) return {};
-  if (i.opcode == Opcode::kDot && i.attributes.dot) return contraction_of_dot(i);
-  if (i.opcode == Opcode::kConvolution && i.attributes.convolution) {
-    return contraction_of_convolution(i);
-  }
-  return {};
-}
-
 /// What v3 has after the features of v2.
 template <typename Sink>
 void emit_node_v3(Sink& sink, const Instruction& i, const hlo::Cost& cost) {
@@ -317,15 +250,15 @@ void emit_node_v3(Sink& sink, const Instruction& i, const hlo::Cost& cost) {
   sink.size("bytes_read", cost.bytes_read);
   sink.size("bytes_written", cost.bytes_written);
   sink.size("result_bytes", static_cast<double>(i.shape.size_bytes()));
-  sink.size("result_minor_size", minor_size(i.shape));
+  sink.size("result_minor_size", hlo::minor_size(i.shape));
   constexpr std::string_view kOperands[] = {"operand_0", "operand_1"};
   for (size_t k = 0; k < std::size(kOperands); ++k) {
     const hlo::Shape* shape = k < i.operands.size() ? &i.operands[k]->shape : nullptr;
     sink.size(sink.label(kOperands[k], "_bytes"),
               shape ? static_cast<double>(shape->size_bytes()) : 0);
-    sink.size(sink.label(kOperands[k], "_minor_size"), shape ? minor_size(*shape) : 0);
+    sink.size(sink.label(kOperands[k], "_minor_size"), shape ? hlo::minor_size(*shape) : 0);
   }
-  const Contraction c = contraction_of(i);
+  const hlo::Contraction c = hlo::contraction_of(i);
   sink.size("contraction_batch", c.batch);
   sink.size("contraction_rows", c.rows);
   sink.size("contraction_columns", c.columns);

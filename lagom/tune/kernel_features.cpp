@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "lagom/hlo/contraction.h"
 #include "lagom/hlo/cost_analysis.h"
 #include "lagom/rewrite/convolution_view.h"
 
@@ -18,14 +19,9 @@ float log_size(double size) {
   return static_cast<float>(std::log2(1 + std::max(size, 0.0)));
 }
 
-double minor_size(const hlo::Shape& shape) {
-  if (!shape.is_array() || shape.rank() == 0) return 1;
-  return static_cast<double>(shape.dimensions[static_cast<size_t>(shape.minor_to_major()[0])]);
-}
-
 void add_shape(const hlo::Shape& shape, std::vector<float>& features) {
   features.push_back(log_size(static_cast<double>(shape.size_bytes())));
-  features.push_back(log_size(minor_size(shape)));
+  features.push_back(log_size(hlo::minor_size(shape)));
 }
 
 void add_convolution(const hlo::Instruction& node, std::vector<float>& features) {
@@ -59,16 +55,10 @@ void add_dot(const hlo::Instruction& node, std::vector<float>& features) {
   }
   const hlo::Shape& left = node.operand(0).shape;
   const hlo::Shape& right = node.operand(1).shape;
-  const auto product = [](const hlo::Shape& shape, const hlo::Dims& which) {
-    double result = 1;
-    for (const int64_t d : which)
-      result *= static_cast<double>(shape.dimensions[static_cast<size_t>(d)]);
-    return result;
-  };
-  const double batch = product(left, dims->lhs_batch), depth = product(left, dims->lhs_contracting);
-  const double rows = static_cast<double>(left.num_elements()) / std::max(batch * depth, 1.0);
-  const double columns = static_cast<double>(right.num_elements()) / std::max(batch * depth, 1.0);
-  for (const double size : {batch, rows, columns, depth}) features.push_back(log_size(size));
+  const hlo::Contraction c = hlo::contraction_of(node);
+  for (const double size : {c.batch, c.rows, c.columns, c.depth}) {
+    features.push_back(log_size(size));
+  }
   const auto is_last = [](const hlo::Shape& shape, const hlo::Dims& which) {
     return !which.empty() && which.back() == shape.rank() - 1;
   };
