@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lagom/lm/simd.h"
+#include "lagom/util/bfloat16.h"
 
 namespace lagom::lm::kernels {
 namespace {
@@ -18,13 +19,6 @@ using simd::kWidth;
 
 constexpr int64_t kBf16Parts = values_per_word(WeightFormat::kBfloat16);
 constexpr int64_t kI8Parts = values_per_word(WeightFormat::kInt8);
-
-LAGOM_INLINE uint16_t to_bf16(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
 
 /// The arguments of a product.
 struct Product {
@@ -387,9 +381,9 @@ LAGOM_CLONES
 void pack_bf16(const float* weight, int64_t in, int64_t out, int64_t begin, int64_t end,
                uint32_t* words) {
   pack(in, out, kBf16Parts, begin, end, words, [&](int64_t row, int64_t column) {
-    const uint32_t low = to_bf16(weight[row * in + column]);
+    const uint32_t low = to_bfloat16(weight[row * in + column]);
     return column + 1 < in
-               ? low | static_cast<uint32_t>(to_bf16(weight[row * in + column + 1])) << 16
+               ? low | static_cast<uint32_t>(to_bfloat16(weight[row * in + column + 1])) << 16
                : low;
   });
 }

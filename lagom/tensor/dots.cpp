@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lagom/util/bfloat16.h"
+
 extern "C" void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n,
                        const int* k, const float* alpha, const float* a, const int* lda,
                        const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
@@ -39,15 +41,8 @@ void gemm(bool transposed_a, bool transposed_b, int64_t m, int64_t n, int64_t k,
          &beta, c, &fm);
 }
 
-uint16_t to_bf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<uint16_t>(bits >> 16 | 0x40);  // NaN
-  return static_cast<uint16_t>((bits + 0x7fffU + (bits >> 16 & 1)) >> 16);
-}
-
 float rounded(float value) {
-  const uint32_t bits = static_cast<uint32_t>(to_bf16(value)) << 16;
+  const uint32_t bits = static_cast<uint32_t>(to_bfloat16(value)) << 16;
   float out;
   std::memcpy(&out, &bits, sizeof out);
   return out;
@@ -61,7 +56,7 @@ std::vector<uint32_t> pack(int64_t k, int64_t n, At at) {
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < k; ++i) {
       const auto place = static_cast<size_t>(((j / kPanel) * pairs + i / 2) * kPanel + j % kPanel);
-      out[place] |= static_cast<uint32_t>(to_bf16(at(i, j))) << (i % 2 * 16);
+      out[place] |= static_cast<uint32_t>(to_bfloat16(at(i, j))) << (i % 2 * 16);
     }
   }
   return out;
@@ -79,7 +74,7 @@ LAGOM_BF16 void to_pairs_along_rows(const float* x, int64_t rows, int64_t width,
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + c),
                           (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + r * width + c)));
     }
-    for (; c < width; ++c) to[c] = to_bf16(x[r * width + c]);
+    for (; c < width; ++c) to[c] = to_bfloat16(x[r * width + c]);
     if (width % 2 == 1) to[width] = 0;
   }
 }
