@@ -25,7 +25,7 @@ class KernelLevel {
     kernel_options.min_total_seconds = 0.004 * session_.result().default_seconds;
     kernel_options.flops_per_second = session_.result().machine.flops_per_second;
     kernel_options.promising_only = true;
-    const std::vector<size_t> order = kernel_order();
+    const std::vector<size_t> order = kernel_order(estimate_work());
     for (const size_t index : order) {
       if (!session_.space().kernels()[index].promising.empty() &&
           !time_kernel(index, database, kernel_options)) {
@@ -46,7 +46,7 @@ class KernelLevel {
     Database database(session_.options().database, session_.device_key());
     const std::vector<double> work = estimate_work();
     double known = 0, sum = 0;
-    for (const size_t index : kernel_order()) {
+    for (const size_t index : kernel_order(work)) {
       const Kernel& kernel = session_.space().kernels()[index];
       KernelResult result =
           search_kernel(kernel, index, session_.kernel_worker(), database, {.known_only = true});
@@ -220,9 +220,8 @@ class KernelLevel {
   }
 
   /// Kernels with forms to try, those with the most work in all their places first.
-  std::vector<size_t> kernel_order() const {
+  std::vector<size_t> kernel_order(const std::vector<double>& work) const {
     std::vector<std::pair<double, size_t>> order;
-    const std::vector<double> work = estimate_work();
     for (size_t i = 0; i < work.size(); ++i) {
       if (!session_.space().kernels()[i].rules.empty()) order.emplace_back(-work[i], i);
     }
