@@ -11,10 +11,12 @@
 #include "cli/common.h"
 #include "cli/inspect_arrays.h"
 #include "cli/inspect_graphs.h"
+#include "lagom/graph/edge_list.h"
 #include "lagom/hlo/cost_analysis.h"
 #include "lagom/hlo/module_file.h"
 #include "lagom/hlo/verifier.h"
 #include "lagom/rewrite/rule.h"
+#include "lagom/text/token_file.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
 
@@ -167,6 +169,17 @@ std::optional<ordered_json> inspect_data(const std::string& path, const InspectA
   std::error_code ec;
   if (std::filesystem::is_directory(path, ec)) return inspect_graph_folder(path, options);
   if (is_graph_file(path)) return inspect_graph(path, options);
+  if (path.ends_with(".edgelist")) {
+    const graph::EdgeListGraph graph = graph::read_edge_list(path);
+    return {{{"file", path},
+             {"kind", "edge list"},
+             {"nodes", graph.num_nodes},
+             {"edges", graph.edge_index.size() / 2}}};
+  }
+  if (path.ends_with(".bin")) {
+    const text::TokenFile tokens = text::TokenFile::open_shard(path);
+    return {{{"file", path}, {"kind", "token shard"}, {"tokens", tokens.size()}}};
+  }
   if (is_array_file(path)) {
     if (args.audit) {
       throw FormatError(path, "", "--audit reads the compact form: lagom convert IN.npz OUT.graph");
@@ -181,6 +194,13 @@ void print_data(const ordered_json& inspection) {
     print_graph_folder(inspection);
   } else if (inspection.contains("arrays")) {
     print_arrays(inspection);
+  } else if (inspection["kind"] == "edge list") {
+    std::printf("%s: edge list, %ld nodes, %ld edges\n",
+                inspection["file"].get<std::string>().c_str(), inspection["nodes"].get<long>(),
+                inspection["edges"].get<long>());
+  } else if (inspection["kind"] == "token shard") {
+    std::printf("%s: token shard, %ld tokens\n", inspection["file"].get<std::string>().c_str(),
+                inspection["tokens"].get<long>());
   } else {
     print_graph(inspection);
   }

@@ -6,6 +6,7 @@
 
 #include "cli/common.h"
 #include "lagom/formats/npz.h"
+#include "lagom/formats/safetensors.h"
 #include "lagom/util/file.h"
 
 namespace lagom::cli {
@@ -26,8 +27,27 @@ void add_statistics(ordered_json& entry, const formats::Array& array) {
   entry["sum"] = s.sum;
 }
 
+ordered_json inspect_safetensors(const std::string& path, bool stats) {
+  const formats::SafetensorsFile file(path);
+  ordered_json arrays = ordered_json::array();
+  for (const formats::SafetensorsEntry& entry : file.entries()) {
+    arrays.push_back({{"name", entry.name},
+                      {"dtype", number_format(entry.element_type).name},
+                      {"shape", entry.shape}});
+    if (stats) {
+      formats::Array array{.element_type = entry.element_type, .shape = entry.shape, .data = {}};
+      array.data.assign(entry.data.begin(), entry.data.end());
+      add_statistics(arrays.back(), array);
+    }
+  }
+  return {{"file", path},
+          {"kind", "safetensors"},
+          {"metadata", file.metadata()},
+          {"arrays", std::move(arrays)}};
+}
+
 std::string first_bytes(const std::string& path) {
-  std::string bytes(8, '\0');
+  std::string bytes(16, '\0');
   std::ifstream in(path, std::ios::binary);
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<size_t>(in.gcount()));
@@ -39,16 +59,18 @@ std::string first_bytes(const std::string& path) {
 bool is_array_file(const std::string& path) {
   const std::string bytes = first_bytes(path);
   return formats::is_npy(bytes) || bytes.starts_with("PK\x03\x04") ||
-         bytes.starts_with("PK\x05\x06");
+         bytes.starts_with("PK\x05\x06") || formats::is_safetensors(bytes);
 }
 
 ordered_json inspect_arrays(const std::string& path, bool stats) {
+  const std::string bytes = first_bytes(path);
+  if (formats::is_safetensors(bytes)) return inspect_safetensors(path, stats);
   ordered_json arrays = ordered_json::array();
-  const bool is_npy = formats::is_npy(first_bytes(path));
+  const bool is_npy = formats::is_npy(bytes);
   if (is_npy) {
-    const std::string bytes = read_file(path);
-    arrays.push_back(describe("", formats::read_npy_header(bytes, path, "")));
-    if (stats) add_statistics(arrays.back(), formats::read_npy(bytes, path));
+    const std::string all = read_file(path);
+    arrays.push_back(describe("", formats::read_npy_header(all, path, "")));
+    if (stats) add_statistics(arrays.back(), formats::read_npy(all, path));
   } else {
     const formats::NpzReader file(path);
     for (const std::string& name : file.names()) {
@@ -74,6 +96,15 @@ void print_arrays(const ordered_json& inspection) {
     if (array.contains("sum")) {
       std::printf("   min %.9g  max %.9g  sum %.17g", array["min"].get<double>(),
                   array["max"].get<double>(), array["sum"].get<double>());
+    }
+    std::printf("\n");
+  }
+  if (!inspection.contains("metadata")) return;
+  for (const auto& [name, value] : inspection["metadata"].items()) {
+    std::printf("  %s:\n    ", name.c_str());
+    for (const char c : value.get<std::string>()) {
+      std::putchar(c);
+      if (c == '\n') std::printf("    ");
     }
     std::printf("\n");
   }

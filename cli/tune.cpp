@@ -225,7 +225,7 @@ tune::TuneOptions tune_options(const TuneArguments& args) {
   options.inform_from = args.inform_from.empty()     ? shipped_forms()
                         : args.inform_from == "none" ? ""
                                                      : std::filesystem::path(args.inform_from);
-  options.costs = args.costs;
+  options.cost_model = args.cost_model;
   options.explore_share = args.explore_share;
   options.limit_trial_seconds = args.limit_trial_seconds;
   options.explain_top = args.explain ? 5 : 0;
@@ -239,7 +239,7 @@ void check_can_write(const std::filesystem::path& folder) {
   std::filesystem::remove(probe);
 }
 
-void add_tune(CLI::App& app, Action& chosen, LoadCosts load_costs) {
+void add_tune(CLI::App& app, Action& chosen, LoadCostModel load_cost_model) {
   auto* command = app.add_subcommand(
       "tune", "Search a faster program with the same results on the device at hand");
   auto args = std::make_shared<TuneArguments>();
@@ -303,9 +303,9 @@ void add_tune(CLI::App& app, Action& chosen, LoadCosts load_costs) {
       "Example: lagom tune model.hlo.pb --out tuned --budget-seconds 60\n"
       "         lagom tune programs/ --out tuned    (again to go on after a stop)\n"
       "         lagom tune programs/ --out tuned --retime    (on a quiet machine)");
-  command->callback([args, &chosen, load_costs = std::move(load_costs)] {
-    chosen = [args, load_costs] {
-      if (!args->model.empty() && load_costs) args->costs = load_costs(args->model);
+  command->callback([args, &chosen, load_cost_model = std::move(load_cost_model)] {
+    chosen = [args, load_cost_model] {
+      if (!args->model.empty() && load_cost_model) args->cost_model = load_cost_model(args->model);
       return run_tune(*args);
     };
   });

@@ -26,15 +26,15 @@ struct TuneArguments {
        no_barriers = false, no_flags = false, retime = false, json = false, quiet = false;
   bool fill_elided = false;
   DeviceArguments device;
-  tune::CostFunction costs;  ///< Of `model`.
+  tune::CostModel cost_model;  ///< Of `model`.
 };
 
 /// Reads a model file; throws when it is none.
-using LoadCosts = std::function<tune::CostFunction(const std::string& path)>;
+using LoadCostModel = std::function<tune::CostModel(const std::string& path)>;
 
 /// Adds the subcommand, as commands.h. Without a loader a model cannot be used: the program with
 /// LibTorch has one.
-void add_tune(CLI::App& app, Action& chosen, LoadCosts load_costs = {});
+void add_tune(CLI::App& app, Action& chosen, LoadCostModel load_cost_model = {});
 
 /// Without `on_event`. Throws SystemError when the database the user named cannot be written.
 tune::TuneOptions tune_options(const TuneArguments& args);

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   lagom::learn::add_train(app, chosen);
   lagom::learn::add_eval(app, chosen);
   lagom::learn::add_rank(app, chosen);
-  lagom::cli::add_tune(app, chosen, lagom::learn::load_costs);
+  lagom::cli::add_tune(app, chosen, lagom::learn::load_cost_model);
   lagom::learn::add_lm(app, chosen);
   const lagom::learn::Action action = [&chosen] {
     try {

@@ -32,7 +32,7 @@ collect::EncodingOptions encoding_of(const cost_model::FeatureFormat& format) {
       .graph = {.feature_version = format.feature_version, .list_padding = format.list_padding}};
 }
 
-tune::CostFunction load_costs(const std::string& path) {
+tune::CostModel load_cost_model(const std::string& path) {
   std::vector<cost_model::TrainedModel> models = load_models(path);
   const cost_model::FeatureFormat format = models.at(0).normalization().format;
   if (models.size() != 1 || !(format.has_forms || format.has_config_graphs)) {
@@ -43,13 +43,15 @@ tune::CostFunction load_costs(const std::string& path) {
   }
   // The machine is to be quiet while kernels are timed.
   tensor::set_num_threads(1);
+  std::vector<std::string> devices = models[0].devices();
   auto ranker =
       std::make_shared<cost_model::ModelRanker>(std::move(models), cost_model::InferenceOptions{});
-  return [ranker, format](const hlo::Module& module,
-                          const std::vector<rewrite::Configuration>& configurations) {
+  const auto costs = [ranker, format](const hlo::Module& module,
+                                      const std::vector<rewrite::Configuration>& configurations) {
     const collect::ProgramGraph graph(module.name, module, configurations, encoding_of(format));
     return ranker->costs(graph.view());
   };
+  return {.costs = costs, .devices = std::move(devices)};
 }
 
 }  // namespace lagom::learn

@@ -19,6 +19,6 @@ collect::EncodingOptions encoding_of(const cost_model::FeatureFormat& format);
 /// What `lagom tune --model` asks: one model, trained on forms of kernels with a loss that makes
 /// costs logarithms (log_mse). Throws as load_models, and FormatError for a model that does not
 /// know forms.
-tune::CostFunction load_costs(const std::string& path);
+tune::CostModel load_cost_model(const std::string& path);
 
 }  // namespace lagom::learn

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/interrupt.h"
+#include "lagom/collect/measured_file.h"
 #include "lagom/cost_model/class_trainer.h"
 #include "lagom/cost_model/trainer.h"
 #include "lagom/tensor/threads.h"
@@ -77,7 +78,8 @@ int train(const TrainArguments& args) {
   cost_model::TrainOptions options;
   read_options(args.config, args.set, options);
   options.validate();
-  const auto train = cost_model::open_graphs(options.train);
+  auto train = cost_model::open_graphs(options.train);
+  for (auto& graph : train) graph.device = collect::measured_device(graph.data->path);
   std::vector<cost_model::LabeledGraph> valid;
   if (!options.valid.empty()) valid = cost_model::open_graphs(options.valid);
   std::fprintf(stderr, "%zu training graphs, %zu validation graphs, %s\n", train.size(),

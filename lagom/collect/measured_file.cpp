@@ -102,4 +102,14 @@ void write_measured(const std::filesystem::path& stem, const hlo::Module& module
   writer.finish();
 }
 
+std::string measured_device(const std::filesystem::path& npz) {
+  auto path = npz;
+  path.replace_extension(".json");
+  if (!std::filesystem::exists(path)) return {};
+  const auto j = ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  return j.is_object() && j.contains("device") && j["device"].is_string()
+             ? j["device"].get<std::string>()
+             : std::string();
+}
+
 }  // namespace lagom::collect

@@ -32,4 +32,8 @@ struct MeasuredProgram {
 void write_measured(const std::filesystem::path& stem, const hlo::Module& module,
                     const MeasuredProgram& program, const std::vector<Row>& rows);
 
+/// Where the rows of a file that write_measured made were measured, as its STEM.json says; empty
+/// when there is none or it does not say so.
+std::string measured_device(const std::filesystem::path& npz);
+
 }  // namespace lagom::collect

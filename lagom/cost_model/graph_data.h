@@ -84,6 +84,7 @@ struct Labels {
 struct LabeledGraph {
   std::shared_ptr<const GraphData> data;
   std::optional<Labels> labels;  ///< None for test files.
+  std::string device;            ///< Where they were measured, by who opened it; empty: not known.
 };
 
 /// Opens a compact graph, or an npz, which is made compact in a temporary file that goes with the

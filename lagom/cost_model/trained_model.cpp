@@ -23,6 +23,7 @@ struct FileOptions {
   DataOptions data;
   SegmentOptions segments;
   FeatureFormat format;
+  std::vector<std::string> devices;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -32,6 +33,7 @@ struct FileOptions {
     visit("has_layouts", self.format.has_layouts);
     visit("has_forms", self.format.has_forms);
     visit("has_config_graphs", self.format.has_config_graphs);
+    visit("devices", self.devices);
     visit("model", self.model);
     visit("data", self.data);
     visit("segments", self.segments);
@@ -107,6 +109,7 @@ TrainedModel TrainedModel::load(const std::filesystem::path& path) {
       to_vector(file, path.string(), "normalization.config_scale", options.format.config_columns);
   TrainedModel model(options.model, options.data, options.segments, std::move(n), /*seed=*/0);
   model.load_parameters(file, path.string());
+  model.set_devices(options.devices);
   return model;
 }
 
@@ -125,8 +128,11 @@ void TrainedModel::save(const std::filesystem::path& path,
   tensors.insert(tensors.end(), more.begin(), more.end());
   formats::SafetensorsMetadata metadata = more_metadata;
   metadata["format"] = kFormat;
-  metadata["options"] = options_to_toml(FileOptions{
-      .model = model_, .data = data_, .segments = segments_, .format = normalization_.format});
+  metadata["options"] = options_to_toml(FileOptions{.model = model_,
+                                                    .data = data_,
+                                                    .segments = segments_,
+                                                    .format = normalization_.format,
+                                                    .devices = devices_});
   tensor::save_tensors(path, tensors, metadata);
 }
 

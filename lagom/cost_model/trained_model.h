@@ -55,6 +55,9 @@ class TrainedModel {
 
   const ModelOptions& model_options() const { return model_; }
   const DataOptions& data_options() const { return data_; }
+  /// Where its training runtimes were measured (measure::device_key), sorted; empty: not known.
+  const std::vector<std::string>& devices() const { return devices_; }
+  void set_devices(std::vector<std::string> devices) { devices_ = std::move(devices); }
   /// How graphs are cut; the network is asked as it was trained unless this is changed.
   const SegmentOptions& segment_options() const { return segments_; }
   void ask_whole_graphs() { segments_ = {}; }
@@ -75,6 +78,7 @@ class TrainedModel {
   DataOptions data_;
   SegmentOptions segments_;
   Normalization normalization_;
+  std::vector<std::string> devices_;
   std::unique_ptr<Network> network_;
 };
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "lagom/cost_model/segment_training.h"
@@ -43,6 +44,11 @@ class Run {
         valid_(prepare_graphs(valid, model_.normalization(), options.data, options.segments)),
         parameters_(parameter_groups(model_.network(), options.segments, options.weight_decay)),
         optimizer_(parameters_, options.optimizer) {
+    std::set<std::string> devices;
+    for (const LabeledGraph& graph : train) {
+      if (!graph.device.empty()) devices.insert(graph.device);
+    }
+    model_.set_devices({devices.begin(), devices.end()});
     if (options.average_decay > 0) average_.emplace(parameters_, options.average_decay);
     if (options.segments.cuts()) begin_segments();
     if (resume) load();

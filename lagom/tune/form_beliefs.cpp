@@ -14,7 +14,32 @@ namespace {
 constexpr Belief kPromising{.mean = -0.9, .deviation = 1.1};
 constexpr Belief kOther{.mean = 0.26, .deviation = 0.52};
 
+std::string_view platform_of(std::string_view device) {
+  return device.substr(0, device.find(' '));
+}
+
 }  // namespace
+
+FormBeliefs::FormBeliefs(Neighbours neighbours, CostModel model, std::string_view device,
+                         double model_deviation)
+    : neighbours_(std::move(neighbours)),
+      costs_(std::move(model.costs)),
+      model_deviation_(model_deviation) {
+  if (!costs_ || model.devices.empty()) return;
+  const auto doubt = [&](const std::string& trained) { return doubt_of_device(trained, device); };
+  const std::string& nearest = *std::ranges::min_element(model.devices, {}, doubt);
+  const double more = doubt(nearest);
+  const std::string both = "it was trained on " + nearest + ", this is " + std::string(device);
+  if (std::ranges::none_of(model.devices, [&](const std::string& trained) {
+        return platform_of(trained) == platform_of(device);
+      })) {
+    model_error_ = both;
+    costs_ = {};
+  } else {
+    if (more > model_deviation_) model_doubt_ = both;  // not of other CPUs alone
+    model_deviation_ = std::hypot(model_deviation_, more);
+  }
+}
 
 std::vector<Belief> FormBeliefs::of(const Kernel& kernel) {
   std::vector<Belief> beliefs;

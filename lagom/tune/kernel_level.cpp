@@ -60,7 +60,7 @@ class KernelLevel {
   }
 
   void form_beliefs() {
-    FormBeliefs source(neighbours(), session_.options().costs);
+    FormBeliefs source(neighbours(), session_.options().cost_model, session_.device_key());
     for (const Kernel& kernel : session_.space().kernels()) {
       session_.beliefs().push_back(source.of(kernel));
     }
@@ -109,6 +109,9 @@ class KernelLevel {
   void describe_source(const FormBeliefs& source) const {
     if (!source.model_error().empty()) {
       session_.report("kernels", "the cost model is left out: " + source.model_error());
+    }
+    if (!source.model_doubt().empty()) {
+      session_.report("kernels", "the cost model is believed less: " + source.model_doubt());
     }
     session_.report("kernels", std::string(source.has_model() ? "the cost model and " : "") +
                                    std::to_string(source.num_neighbours()) +

@@ -65,7 +65,7 @@ struct TuneOptions {
   std::filesystem::path database;    ///< Folder of kernel measurements; empty: memory only.
   /// kModel: another such folder, whose kernels inform the search whatever device they come from.
   std::filesystem::path inform_from;
-  CostFunction costs;              ///< kModel: a learned cost model; may be empty.
+  CostModel cost_model;            ///< kModel: may be empty.
   double explore_share = 0.1;      ///< kModel: candidates that are drawn as kGenetic does.
   int explain_top = 0;             ///< So many decisions are measured in place (DecisionReport).
   double limit_trial_seconds = 0;  ///< Wall time for compiling and timing a candidate; 0: none.

@@ -59,6 +59,17 @@ TEST_F(GraphsTest, AnNpzIsMadeCompactAndInspected) {
               HasSubstr("3 layout configurations of 1 nodes with 2 different layouts"));
 }
 
+TEST_F(GraphsTest, EdgeListsAndTokenShardsAreInspected) {
+  const std::string edges = folder_.write("x.edgelist", "# three nodes\n0 1\n1 2\n");
+  const std::string shard = folder_.write("x.bin", std::string("\1\0\2\0\3\0", 6));
+  const std::string odd = folder_.write("odd.bin", "abc");
+
+  EXPECT_THAT(lagom({"inspect", edges}).out, HasSubstr("edge list, 3 nodes, 2 edges"));
+  EXPECT_THAT(lagom({"inspect", shard}).out, HasSubstr("token shard, 3 tokens"));
+  EXPECT_EQ(json::parse(lagom({"inspect", "--json", shard}).out).at("tokens"), 3);
+  EXPECT_EQ(lagom({"inspect", odd}).status, 1);
+}
+
 TEST_F(GraphsTest, FoldersAreCountedBeforeAndAfter) {
   write("npz/layout/xla/random/train/a.npz", testing::small_layout_graph());
   write("npz/tile/xla/test/b_1.npz", testing::small_tile_graph());

@@ -55,9 +55,10 @@ class CostModelCommandsTest : public ::testing::Test {
       const std::string folder = n < 32 ? "train" : "valid";
       std::filesystem::create_directories(folder_ / folder);
       const std::string name = "k" + std::to_string(n);
-      collect::write_measured(folder_.path() / folder / name, hlo::read_hlo_text(kernel(n), name),
-                              {.programs = {"p"}, .signature = name, .hlo = kernel(n)},
-                              n == 28 ? flag_rows() : rows());
+      collect::write_measured(
+          folder_.path() / folder / name, hlo::read_hlo_text(kernel(n), name),
+          {.programs = {"p"}, .signature = name, .device = "cpu made up", .hlo = kernel(n)},
+          n == 28 ? flag_rows() : rows());
     }
     std::string config = kConfig;
     config.replace(config.find("TRAIN"), 5, folder_ / "train");
@@ -122,6 +123,14 @@ TEST_F(CostModelCommandsTest, TrainsAndRanksAKernelThatItHasNotSeen) {
   EXPECT_EQ(result["best"][0]["row"], 5);
   EXPECT_LE(result["best"][0]["cost"], result["best"][1]["cost"]);
   EXPECT_GT(result["seconds_per_configuration"], 0);
+
+  // The file says where its data was measured, and what it expects.
+  const CommandResult inspected = run_command("lagom", {"inspect", "--json", "--stats", model()});
+  ASSERT_EQ(inspected.status, 0) << inspected.err;
+  const json file = json::parse(inspected.out);
+  EXPECT_EQ(file["kind"], "safetensors");
+  EXPECT_THAT(file["metadata"]["options"].get<std::string>(), HasSubstr("\"cpu made up\""));
+  EXPECT_FALSE(file["arrays"].empty());
 }
 
 TEST_F(CostModelCommandsTest, RanksSampledConfigurationsOfAProgram) {

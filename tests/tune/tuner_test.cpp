@@ -229,7 +229,7 @@ TEST_F(TunerTest, ACostModelSaysWhichFormsAreMeasured) {
   options_.max_trials = 2;
   options_.space = {.forms = true, .layouts = false, .barriers = false, .flags = false};
   std::set<std::string> asked;
-  options_.costs = [&](const hlo::Module&, const auto& configurations) {
+  options_.cost_model.costs = [&](const hlo::Module&, const auto& configurations) {
     std::vector<double> costs;
     for (const auto& configuration : configurations) {
       const std::string text = configuration.to_string();
@@ -254,7 +254,7 @@ TEST_F(TunerTest, ACostModelSaysWhichFormsAreMeasured) {
 TEST_F(TunerTest, ACostModelThatDoesNotFitIsLeftOutWithANotice) {
   options_.strategy = Strategy::kModel;
   options_.max_trials = 2;
-  options_.costs = [](const hlo::Module&, const auto&) -> std::vector<double> {
+  options_.cost_model.costs = [](const hlo::Module&, const auto&) -> std::vector<double> {
     throw FormatError("m", "", "feature version 2, expected 1");
   };
   std::string events;
