@@ -23,6 +23,12 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kCommands = {{
     {"lm", "Mixture-of-Depths language models: train, eval, sample, serve and more"},
 }};
 
+std::string learned_program() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path() / "lagom-learn").string();
+}
+
 }  // namespace
 
 void add_learned_commands(CLI::App& app) {
@@ -35,20 +41,15 @@ bool is_learned_command(int argc, char** argv) {
   for (const auto& command : kCommands) {
     if (name == command.first) return true;
   }
-  if (name == "tune") {
-    // With a model to ask.
-    return std::any_of(argv + 2, argv + argc, [](const char* argument) {
-      const std::string_view text = argument;
-      return text == "--model" || text.starts_with("--model=");
-    });
-  }
   return name == "eval" && argc > 2 && argv[2][0] != '-';
 }
 
+bool has_learned_program() {
+  return ::access(learned_program().c_str(), X_OK) == 0;
+}
+
 int run_learned_program(char** argv) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string program = (self.parent_path() / "lagom-learn").string();
+  const std::string program = learned_program();
   ::execv(program.c_str(), argv);
   fail("cannot run " + program + " (" + std::strerror(errno) +
        "); the commands that train and ask models were built without LibTorch");

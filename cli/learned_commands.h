@@ -14,6 +14,9 @@ void add_learned_commands(CLI::App& app);
 /// option: it then names a model.
 bool is_learned_command(int argc, char** argv);
 
+/// Whether lagom-learn is there.
+bool has_learned_program();
+
 /// Becomes lagom-learn, which lies beside this program. Returns only when that fails: the exit
 /// status, after a message.
 int run_learned_program(char** argv);

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -27,7 +28,12 @@ int main(int argc, char** argv) {
   lagom::cli::add_convert(app, chosen);
   lagom::cli::add_run(app, chosen);
   lagom::cli::add_profile(app, chosen);
-  lagom::cli::add_tune(app, chosen);
+  lagom::cli::add_tune(app, chosen, [argv](const std::string&, bool is_named) {
+    if (is_named || lagom::cli::has_learned_program()) {
+      std::exit(lagom::cli::run_learned_program(argv));
+    }
+    return lagom::tune::CostModel{};
+  });
   lagom::cli::add_collect(app, chosen);
   lagom::cli::add_eval(app, chosen);
   lagom::cli::add_submit(app, chosen);

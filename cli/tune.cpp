@@ -60,11 +60,20 @@ std::filesystem::path default_database() {
 }
 
 /// What was measured for everyone, beside the program; empty when it is not there.
-std::filesystem::path shipped_forms() {
+std::filesystem::path shipped(const char* name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto folder = self.parent_path().parent_path() / "share" / "lagom" / "forms";
-  return std::filesystem::is_directory(folder, error) ? folder : std::filesystem::path{};
+  const auto path = self.parent_path().parent_path() / "share" / "lagom" / name;
+  return std::filesystem::exists(path, error) ? path : std::filesystem::path{};
+}
+
+/// What `--model` or what lagom comes with has, where the strategy asks a model.
+tune::CostModel cost_model(const TuneArguments& args, const LoadCostModel& load) {
+  if (args.strategy != "model" || args.model == "none" || args.retime) return {};
+  const bool is_named = !args.model.empty();
+  const std::string path =
+      is_named ? args.model : shipped("models/kernel_xla_cpu.safetensors").string();
+  return path.empty() ? tune::CostModel{} : load(path, is_named);
 }
 
 /// The folder of kernel measurements; empty when they are to be forgotten, or the user named none
@@ -222,11 +231,12 @@ tune::TuneOptions tune_options(const TuneArguments& args) {
                    .flags = !args.no_flags,
                    .allow_inexact = args.allow_inexact};
   options.database = database_folder(args);
-  options.inform_from = args.inform_from.empty()     ? shipped_forms()
+  options.inform_from = args.inform_from.empty()     ? shipped("forms")
                         : args.inform_from == "none" ? ""
                                                      : std::filesystem::path(args.inform_from);
   options.cost_model = args.cost_model;
   options.explore_share = args.explore_share;
+  options.learns = !args.no_learning;
   options.limit_trial_seconds = args.limit_trial_seconds;
   options.explain_top = args.explain ? 5 : 0;
   options.worker = args.device.worker_options();
@@ -268,12 +278,15 @@ void add_tune(CLI::App& app, Action& chosen, LoadCostModel load_cost_model) {
                       "Folder that remembers kernel measurements; 'none' forgets them "
                       "(default: kernels/ in the cache folder)");
   command->add_option("--model", args->model,
-                      "model: trained cost model (lagom train) of kernels' forms");
+                      "model: trained cost model (lagom train) of kernels' forms (default: what "
+                      "lagom comes with; none: measurements alone)");
   command
       ->add_option("--from", args->inform_from,
                    "model: another folder of kernel measurements, of any device, to learn from "
                    "(default: what lagom comes with; none: only the database)")
       ->check(CLI::ExistingDirectory | CLI::IsMember({"none"}));
+  command->add_flag("--no-learning", args->no_learning,
+                    "model: stay with what is believed before the program is measured");
   command
       ->add_option("--explore", args->explore_share, "model: share of candidates drawn at random")
       ->check(CLI::Range(0.0, 1.0))
@@ -305,7 +318,7 @@ void add_tune(CLI::App& app, Action& chosen, LoadCostModel load_cost_model) {
       "         lagom tune programs/ --out tuned --retime    (on a quiet machine)");
   command->callback([args, &chosen, load_cost_model = std::move(load_cost_model)] {
     chosen = [args, load_cost_model] {
-      if (!args->model.empty() && load_cost_model) args->cost_model = load_cost_model(args->model);
+      args->cost_model = cost_model(*args, load_cost_model);
       return run_tune(*args);
     };
   });

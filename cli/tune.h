@@ -20,7 +20,7 @@ struct TuneArguments {
   double budget_seconds = 0;
   int trials = 0;
   double limit_trial_seconds = 0, explore_share = 0.1;
-  bool explain = false;
+  bool explain = false, no_learning = false;
   uint64_t seed = 1;
   bool allow_inexact = false, allow_slow_compile = false, no_forms = false, no_layouts = false,
        no_barriers = false, no_flags = false, retime = false, json = false, quiet = false;
@@ -29,12 +29,11 @@ struct TuneArguments {
   tune::CostModel cost_model;  ///< Of `model`.
 };
 
-/// Reads a model file; throws when it is none.
-using LoadCostModel = std::function<tune::CostModel(const std::string& path)>;
+/// Reads a model file, which the user named or lagom comes with; throws when it is none.
+using LoadCostModel = std::function<tune::CostModel(const std::string& path, bool is_named)>;
 
-/// Adds the subcommand, as commands.h. Without a loader a model cannot be used: the program with
-/// LibTorch has one.
-void add_tune(CLI::App& app, Action& chosen, LoadCostModel load_cost_model = {});
+/// Adds the subcommand, as commands.h.
+void add_tune(CLI::App& app, Action& chosen, LoadCostModel load_cost_model);
 
 /// Without `on_event`. Throws SystemError when the database the user named cannot be written.
 tune::TuneOptions tune_options(const TuneArguments& args);

@@ -19,7 +19,9 @@ int main(int argc, char** argv) {
   lagom::learn::add_train(app, chosen);
   lagom::learn::add_eval(app, chosen);
   lagom::learn::add_rank(app, chosen);
-  lagom::cli::add_tune(app, chosen, lagom::learn::load_cost_model);
+  lagom::cli::add_tune(app, chosen, [](const std::string& path, bool) {
+    return lagom::learn::load_cost_model(path);
+  });
   lagom::learn::add_lm(app, chosen);
   const lagom::learn::Action action = [&chosen] {
     try {

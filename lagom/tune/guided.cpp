@@ -125,7 +125,7 @@ class GuidedSearch {
   }
 
   void learn(const Trial& trial) {
-    if (trial.failure == measure::FailureKind::kStopped) return;
+    if (!session_.options().learns || trial.failure == measure::FailureKind::kStopped) return;
     const auto names = decision_names(session_.space(), trial.configuration);
     if (session_.is_eligible(trial)) {
       const double spread = (trial.ratio.high - trial.ratio.low) / 4;

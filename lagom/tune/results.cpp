@@ -47,6 +47,7 @@ ordered_json decision_json(const DecisionReport& report) {
 ordered_json trial_json(const Trial& trial) {
   ordered_json j = {{"number", trial.number},
                     {"seconds", trial.elapsed_seconds},
+                    {"kernel_trials", trial.kernel_trials},
                     {"origin", trial.origin},
                     {"configuration", trial.configuration.to_string()}};
   if (trial.measured) j["result"] = ratio_json(trial.ratio);

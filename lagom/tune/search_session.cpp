@@ -149,6 +149,7 @@ const Trial& SearchSession::try_configuration(const Configuration& configuration
   const double begin = elapsed();
   Trial trial;
   trial.number = static_cast<int>(result_.trials.size()) + 1;
+  for (const KernelResult& kernel : result_.kernels) trial.kernel_trials += kernel.num_trials;
   trial.origin = origin;
   trial.configuration = configuration;
   measure::MeasureResult measured;

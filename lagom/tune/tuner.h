@@ -42,6 +42,7 @@ struct TuneEvent {
 struct Trial {
   int number = 0;
   double elapsed_seconds = 0;  ///< Since the search began.
+  int kernel_trials = 0;       ///< Kernels and forms measured alone before it.
   std::string origin;          ///< "conditions", "likely", "greedy", "take back", "flag", "random",
                                ///< "genetic", "final".
   rewrite::Configuration configuration;
@@ -67,6 +68,7 @@ struct TuneOptions {
   std::filesystem::path inform_from;
   CostModel cost_model;            ///< kModel: may be empty.
   double explore_share = 0.1;      ///< kModel: candidates that are drawn as kGenetic does.
+  bool learns = true;  ///< kModel: from the program's measurements; false for comparisons.
   int explain_top = 0;             ///< So many decisions are measured in place (DecisionReport).
   double limit_trial_seconds = 0;  ///< Wall time for compiling and timing a candidate; 0: none.
   measure::WorkerOptions worker;
