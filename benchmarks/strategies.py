@@ -110,8 +110,9 @@ def main():
             genetic, result = results[run]["genetic"], results[run][strategy]
             found = reached(result, max(final(genetic) / 1.02, 1.0))
             count += found is not None
-            used = found[1] if found else len(result["trials"]) + result["kernel_trials"]
-            shares.append(used / (len(genetic["trials"]) + genetic["kernel_trials"]))
+            made = len(result["trials"]) + result["kernel_trials"]
+            used = max(found[1] if found else made, 1)
+            shares.append(used / max(len(genetic["trials"]) + genetic["kernel_trials"], 1))
         return f"{count} of {len(gaining)}: {mean(shares):.2f}"
 
     if "genetic" in strategies:
