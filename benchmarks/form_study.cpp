@@ -16,7 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lagom/collect/configuration_features.h"
 #include "lagom/collect/measured_kernels.h"
+#include "lagom/graph/op_graph.h"
 #include "lagom/tune/form_beliefs.h"
 #include "lagom/tune/kernel_search.h"
 
@@ -43,7 +45,8 @@ struct StudiedKernel {
 
 void print_header() {
   std::printf(
-      "split\tsignature\topcode\tform\tlog_ratio\tis_promising\tprior\tneighbours\tdeviation");
+      "split\tsignature\topcode\tform\topcode_number\tform_number\t"
+      "log_ratio\tis_promising\tprior\tneighbours\tdeviation");
   for (size_t i = 0; i < kNodeColumns; ++i) std::printf("\tnode_%zu", i);
   std::printf("\n");
 }
@@ -59,10 +62,12 @@ void print_forms(const StudiedKernel& studied, tune::FormBeliefs& prior,
       if (tune::form_configuration(*rule) != record.configuration) continue;
       const bool is_promising = std::find(kernel->promising.begin(), kernel->promising.end(),
                                           rule) != kernel->promising.end();
-      std::printf("%s\t%s\t%s\t%s\t%.6g\t%d\t%.6g\t%.6g\t%.6g", studied.is_test ? "test" : "train",
-                  record.signature.c_str(), record.opcode.c_str(),
-                  std::string(rule->name()).c_str(), std::log(record.ratio.median), is_promising,
-                  without[i].mean, with[i].mean, with[i].deviation);
+      std::printf("%s\t%s\t%s\t%s\t%d\t%d\t%.6g\t%d\t%.6g\t%.6g\t%.6g",
+                  studied.is_test ? "test" : "train", record.signature.c_str(),
+                  record.opcode.c_str(), std::string(rule->name()).c_str(),
+                  graph::opcode_number(kernel->opcode, 2), collect::form_number(rule->name()),
+                  std::log(record.ratio.median), is_promising, without[i].mean, with[i].mean,
+                  with[i].deviation);
       for (size_t k = 0; k < kNodeColumns; ++k) {
         if (k < record.node.size()) {
           std::printf("\t%.6g", static_cast<double>(record.node[k]));
@@ -100,7 +105,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "usage: form_study TRAIN_FOLDER... --test TEST_FOLDER... > forms.tsv\n");
     return 2;
   }
-  tune::FormBeliefs prior({}, {}), informed(std::move(neighbours), {});
+  tune::FormBeliefs prior({}, {}, ""), informed(std::move(neighbours), {}, "");
   print_header();
   for (const StudiedKernel& studied : kernels) print_forms(studied, prior, informed);
   return 0;

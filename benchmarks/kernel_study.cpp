@@ -167,7 +167,7 @@ int run(int argc, char** argv) {
       if (study.families.contains(family)) continue;
       for (const tune::KernelRecord& record : study.records) others.add(record);
     }
-    tune::FormBeliefs informed(others, {}), bare({}, {});
+    tune::FormBeliefs informed(others, {}, ""), bare({}, {}, "");
     for (const Study* study : members) {
       double best = 1;
       for (const auto& [form, ratio] : study->ratios) best = std::min(best, ratio);

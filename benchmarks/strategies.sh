@@ -5,7 +5,8 @@
 #   benchmarks/strategies.sh OUT PROGRAM...
 #
 # SEEDS="1 2 3", BUDGET=20 (seconds) and STRATEGIES can be set: network (strategy model), measurements
-# (model without the network), fixed (model that does not learn from the program), genetic, random.
+# (model without the network), fixed (model that does not learn from the program), trees (boosted trees
+# instead of the network, of the file TREES), genetic, random.
 # What is there already is kept; strategies.py makes the table. Needs build/bin.
 set -eu
 out=$1
@@ -28,6 +29,7 @@ for seed in ${SEEDS:-1 2 3}; do
       case $strategy in
         network) options="--strategy model --model $model" ;;
         measurements) options="--strategy model --model none" ;;
+        trees) options="--strategy model --model $TREES" ;;
         fixed) options="--strategy model --model $model --no-learning" ;;
         *) options="--strategy $strategy" ;;
       esac

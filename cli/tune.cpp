@@ -7,12 +7,15 @@
 #include <climits>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/interrupt.h"
+#include "lagom/collect/form_trees.h"
+#include "lagom/rank/boosted_trees.h"
 #include "lagom/tune/advice.h"
 #include "lagom/tune/batch.h"
 #include "lagom/tune/results.h"
@@ -67,13 +70,20 @@ std::filesystem::path shipped(const char* name) {
   return std::filesystem::exists(path, error) ? path : std::filesystem::path{};
 }
 
+bool is_boosted_trees(const std::string& path) {
+  std::string bytes(16, '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), 16);
+  return rank::BoostedTrees::is_boosted_trees(bytes);
+}
+
 /// What `--model` or what lagom comes with has, where the strategy asks a model.
 tune::CostModel cost_model(const TuneArguments& args, const LoadCostModel& load) {
   if (args.strategy != "model" || args.model == "none" || args.retime) return {};
   const bool is_named = !args.model.empty();
   const std::string path =
       is_named ? args.model : shipped("models/kernel_xla_cpu.safetensors").string();
-  return path.empty() ? tune::CostModel{} : load(path, is_named);
+  if (path.empty()) return {};
+  return is_named && is_boosted_trees(path) ? collect::load_form_trees(path) : load(path, is_named);
 }
 
 /// The folder of kernel measurements; empty when they are to be forgotten, or the user named none
@@ -278,8 +288,8 @@ void add_tune(CLI::App& app, Action& chosen, LoadCostModel load_cost_model) {
                       "Folder that remembers kernel measurements; 'none' forgets them "
                       "(default: kernels/ in the cache folder)");
   command->add_option("--model", args->model,
-                      "model: trained cost model (lagom train) of kernels' forms (default: what "
-                      "lagom comes with; none: measurements alone)");
+                      "model: trained cost model of kernels' forms (lagom train, or LightGBM's trees; "
+                      "default: what lagom comes with; none: measurements alone)");
   command
       ->add_option("--from", args->inform_from,
                    "model: another folder of kernel measurements, of any device, to learn from "

@@ -11,7 +11,7 @@ by the form which is believed to be the fastest, where it is believed to gain 10
 files of one name with commas between are seeds: their mean, and in brackets what the mean of their
 predictions gives. Score files also come together with the neighbours, as `lagom tune --model` joins
 them. Boosted trees (LightGBM on the node's description, 31 leaves, 300 rounds) are
-trained on the train lines; --no-trees leaves them out. --without RULE trains them without a rule's
+trained on the train lines; --no-trees leaves them out, --save writes those of the first seed. --without RULE trains them without a rule's
 lines and asks about that rule's alone, as score files then should.
 
 Needs numpy and lightgbm; not part of the build.
@@ -93,25 +93,29 @@ class Judge:
                          100 * self.saved(predicted)])
 
 
-def trees(train, test, seed, knows_promising=True):
+def trees(train, test, seed, knows_promising=True, save=None):
     import lightgbm
 
     names = [name for name in train[0] if name.startswith("node_")]
-    opcodes = sorted({form["opcode"] for form in train + test})
-    rules = sorted({form["form"] for form in train + test})
+    numbers = ["opcode_number", "form_number", "is_promising"] + names
 
     def features(forms):
-        return np.array([[opcodes.index(f["opcode"]), rules.index(f["form"]),
-                          int(f["is_promising"]) if knows_promising else 0] + [float(f[n] or "nan") for n in names]
-                         for f in forms])
+        table = np.array([[float(f[n] or "nan") for n in numbers] for f in forms])
+        if not knows_promising:
+            table[:, 2] = 0
+        return table
 
     labels = np.array([float(f["log_ratio"]) for f in train])
     options = {"objective": "huber", "learning_rate": 0.05, "num_leaves": 31,
                "min_data_in_leaf": 10, "bagging_fraction": 0.8, "bagging_freq": 1,
                "feature_fraction": 0.7, "num_threads": 1, "seed": seed, "deterministic": True,
                "verbose": -1}
-    data = lightgbm.Dataset(features(train), labels, categorical_feature=[0, 1])
-    return lightgbm.train(options, data, num_boost_round=300).predict(features(test))
+    data = lightgbm.Dataset(features(train), labels, categorical_feature=[0, 1],
+                            feature_name=["opcode", "form", "is_promising"] + names)
+    booster = lightgbm.train(options, data, num_boost_round=300)
+    if save:
+        booster.save_model(save)
+    return booster.predict(features(test))
 
 
 def print_line(name, predictions, judge):
@@ -156,6 +160,7 @@ def main():
     parser.add_argument("folders", nargs="*", help="folders of test kernels; NAME=FILE,...: scores")
     parser.add_argument("--without", help="a rule to train without and to ask about")
     parser.add_argument("--no-trees", action="store_true")
+    parser.add_argument("--save", help="file for the first seed's trees (lagom tune --model)")
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.forms is None:  # as `./run bench` calls every peer
@@ -180,7 +185,8 @@ def main():
         print_line(name, [np.array([float(f[name]) for f in test])], judge)
     by_trees = []
     if not arguments.no_trees:
-        by_trees = [trees(train, test, s) for s in range(arguments.seeds)]
+        by_trees = [trees(train, test, s, save=arguments.save if s == 0 else None)
+                    for s in range(arguments.seeds)]
         print_line("boosted trees", by_trees, judge)
         if arguments.without:  # promising or not is what the rule's own survey said
             blind = [trees(train, test, s, knows_promising=False)
