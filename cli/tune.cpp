@@ -18,6 +18,7 @@
 #include "lagom/rank/boosted_trees.h"
 #include "lagom/tune/advice.h"
 #include "lagom/tune/batch.h"
+#include "lagom/tune/database.h"
 #include "lagom/tune/results.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
@@ -241,9 +242,12 @@ tune::TuneOptions tune_options(const TuneArguments& args) {
                    .flags = !args.no_flags,
                    .allow_inexact = args.allow_inexact};
   options.database = database_folder(args);
-  options.inform_from = args.inform_from.empty()     ? shipped("forms")
-                        : args.inform_from == "none" ? ""
-                                                     : std::filesystem::path(args.inform_from);
+  if (args.inform_from.empty()) {
+    options.inform_from = shipped("forms");
+  } else if (args.inform_from != "none") {
+    options.inform_from = args.inform_from;
+    tune::read_databases(options.inform_from);  // throws now, not after the default was timed
+  }
   options.cost_model = args.cost_model;
   options.explore_share = args.explore_share;
   options.learns = !args.no_learning;

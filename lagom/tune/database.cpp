@@ -125,10 +125,10 @@ std::vector<DeviceRecords> read_databases(const std::filesystem::path& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("kernels-") && name.ends_with(".jsonl")) files.push_back(entry.path());
+    if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
   }
   if (error) throw SystemError(folder.string() + ": cannot be read: " + error.message());
+  if (files.empty()) throw FormatError(folder.string(), "", "holds no kernel measurements (.jsonl)");
   std::sort(files.begin(), files.end());
   std::vector<DeviceRecords> all;
   for (const auto& file : files) {

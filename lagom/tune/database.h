@@ -53,13 +53,14 @@ class Database {
 };
 
 /// What files of a folder hold, of every device: each file's device and its records. Lines that
-/// cannot be read are skipped. Throws SystemError when there is no such folder.
+/// cannot be read are skipped. Throws SystemError when there is no such folder, FormatError when it
+/// holds no .jsonl.
 struct DeviceRecords {
   std::string device;
   std::vector<KernelRecord> records;
 };
 std::vector<DeviceRecords> read_databases(const std::filesystem::path& folder);
-/// Writes such a file whole; its name should be kernels-*.jsonl. Throws SystemError.
+/// Writes such a file whole; its name should end in .jsonl. Throws SystemError.
 void write_database_file(const std::filesystem::path& path, const DeviceRecords& records);
 
 }  // namespace lagom::tune

@@ -58,7 +58,7 @@ TEST_F(MeasuredKernelsTest, AFileOfThemIsADatabase) {
   write("0123");
   const tune::DeviceRecords all = measured_forms(folder_.path());
 
-  tune::write_database_file(folder_ / "kernels-mine.jsonl", all);
+  tune::write_database_file(folder_ / "mine.jsonl", all);
   const auto read = tune::read_databases(folder_.path());
 
   ASSERT_EQ(read.size(), 1u);
@@ -73,6 +73,7 @@ TEST_F(MeasuredKernelsTest, AFileOfThemIsADatabase) {
 TEST_F(MeasuredKernelsTest, WhatIsNoSuchFolderIsRefused) {
   EXPECT_THROW(measured_forms(folder_ / "absent"), SystemError);
   EXPECT_THROW(measured_forms(folder_.path()), FormatError);  // empty
+  EXPECT_THROW(tune::read_databases(folder_.path()), FormatError);
   write("0123");
   write("4567", "another device");
   try {
