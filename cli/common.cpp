@@ -11,6 +11,7 @@
 #include "lagom/measure/machine.h"
 #include "lagom/tune/input_roles.h"
 #include "lagom/util/error.h"
+#include "lagom/xla/client_options.h"
 
 namespace lagom::cli {
 
@@ -18,6 +19,19 @@ void DeviceArguments::add_to(CLI::App& command) {
   command.add_option("--plugin", plugin,
                      "PJRT plugin to compile and run with (default: LAGOM_PJRT_PLUGIN, then the "
                      "cache folder)");
+  command
+      .add_option("--plugin-option", plugin_options,
+                  "NAME=VALUE for the plugin's client, as memory_fraction=0.5; may be repeated "
+                  "(docs/devices.md)")
+      ->allow_extra_args(false)
+      ->check([](const std::string& text) -> std::string {
+        try {
+          xla::parse_client_option(text);
+          return "";
+        } catch (const std::invalid_argument& e) {
+          return e.what();
+        }
+      });
   command.add_option("--cpus", cpus, "CPUs to run on, for instance 0,1 (default: all)")
       ->delimiter(',')
       ->check([](const std::string& text) -> std::string {
@@ -43,6 +57,7 @@ CLI::Validator positive_seconds() {
 measure::WorkerOptions DeviceArguments::worker_options() const {
   measure::WorkerOptions options;
   options.plugin = plugin;
+  options.plugin_options = plugin_options;
   options.cpus = cpus;
   options.should_stop = interrupted;
   options.notice = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };

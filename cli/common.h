@@ -14,6 +14,7 @@ namespace lagom::cli {
 /// Options of every command that compiles or runs something.
 struct DeviceArguments {
   std::string plugin;
+  std::vector<std::string> plugin_options;
   std::vector<int> cpus;
 
   void add_to(CLI::App& command);

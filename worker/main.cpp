@@ -27,6 +27,7 @@ using namespace lagom;
 struct WorkerOptions {
   int descriptor = 3;
   std::string plugin;
+  std::vector<std::string> plugin_options;
   std::vector<int> cpus;
   int64_t memory_limit_mib = 0;
 };
@@ -80,7 +81,12 @@ measure::MessageView answer_debug(const std::string& action, int descriptor) {
 
 void serve(const WorkerOptions& options) {
   measure::Channel channel(options.descriptor);
-  worker::Session session(options.plugin, options.memory_limit_mib << 20);
+  xla::ClientOptions plugin_options;
+  for (const std::string& text : options.plugin_options) {
+    plugin_options.insert(xla::parse_client_option(text));
+  }
+  worker::Session session(options.plugin, std::move(plugin_options),
+                          options.memory_limit_mib << 20);
   const auto send = [&](const measure::MessageView& view) {
     channel.send(view.header, view.payloads);
   };
@@ -118,6 +124,8 @@ int main(int argc, char** argv) {
   CLI::App app("Compiles and times XLA programs for lagom, which starts it; not for use by hand.");
   app.add_option("--fd", options.descriptor, "the socket to the parent")->required();
   app.add_option("--plugin", options.plugin, "PJRT plugin");
+  app.add_option("--plugin-option", options.plugin_options, "NAME=VALUE for the plugin")
+      ->allow_extra_args(false);
   app.add_option("--cpus", options.cpus, "CPUs to run on")->delimiter(',');
   app.add_option("--memory-limit-mib", options.memory_limit_mib, "0: none");
   CLI11_PARSE(app, argc, argv);

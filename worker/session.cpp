@@ -112,12 +112,15 @@ int64_t sum_of(std::span<const InputSpec> specs) {
 
 }  // namespace
 
-Session::Session(std::string plugin, int64_t memory_limit_bytes)
-    : plugin_(std::move(plugin)), memory_limit_bytes_(memory_limit_bytes) {}
+Session::Session(std::string plugin, xla::ClientOptions plugin_options, int64_t memory_limit_bytes)
+    : plugin_(std::move(plugin)),
+      plugin_options_(std::move(plugin_options)),
+      memory_limit_bytes_(memory_limit_bytes) {}
 
 const xla::Client& Session::client() {
   if (!client_) {
-    client_ = std::make_unique<xla::Client>(xla::Plugin::load(xla::find_plugin(plugin_)));
+    client_ = std::make_unique<xla::Client>(xla::Plugin::load(xla::find_plugin(plugin_)),
+                                            plugin_options_);
   }
   return *client_;
 }

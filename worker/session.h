@@ -25,9 +25,9 @@ struct Compiled {
 /// Every method answers with a value: failures are put into its Outcome.
 class Session {
  public:
-  /// `plugin` as for xla::find_plugin; it is loaded at the first use.
+  /// `plugin` as for xla::find_plugin; it is loaded, with its options, at the first use.
   /// `memory_limit_bytes`: what the process may take, 0 for no limit.
-  Session(std::string plugin, int64_t memory_limit_bytes);
+  Session(std::string plugin, xla::ClientOptions plugin_options, int64_t memory_limit_bytes);
 
   measure::WorkerInfo hello();
   measure::BaselineResult load_baseline(const measure::BaselineRequest& request);
@@ -66,6 +66,7 @@ class Session {
   void fill_run(const measure::RunRequest& request, measure::RunReport* report);
 
   std::string plugin_;
+  xla::ClientOptions plugin_options_;
   int64_t memory_limit_bytes_;
   std::unique_ptr<xla::Client> client_;
   std::unique_ptr<Baseline> baseline_;

@@ -105,6 +105,9 @@ class Worker::State {
     std::vector<std::string> arguments{"--fd=3", "--cpus=" + cpus,
                                        "--memory-limit-mib=" + std::to_string(memory_limit_ >> 20)};
     if (!options_.plugin.empty()) arguments.push_back("--plugin=" + options_.plugin);
+    for (const auto& option : options_.plugin_options) {
+      arguments.push_back("--plugin-option=" + option);
+    }
     try {
       process_ = std::make_unique<ChildProcess>(program, arguments, sockets.second);
     } catch (...) {

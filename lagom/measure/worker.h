@@ -14,9 +14,11 @@
 namespace lagom::measure {
 
 struct WorkerOptions {
-  std::string plugin;     ///< Path of a PJRT plugin; "" finds one as xla::find_plugin does.
-  std::string program;    ///< The worker program; "" finds it beside the running program.
-  std::vector<int> cpus;  ///< CPUs to run on; empty: all that this process may use.
+  std::string plugin;  ///< Path of a PJRT plugin; "" finds one as xla::find_plugin does.
+  /// "NAME=VALUE" each (xla::parse_client_option), for the plugin's client.
+  std::vector<std::string> plugin_options;
+  std::string program;             ///< The worker program; "" finds it beside the running program.
+  std::vector<int> cpus;           ///< CPUs to run on; empty: all that this process may use.
   int64_t memory_limit_bytes = 0;  ///< 0: nine tenths of what is available at the start.
   /// Longest time without an answer, beside the request's own budget for timing.
   std::chrono::milliseconds timeout = std::chrono::seconds(120);

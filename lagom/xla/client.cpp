@@ -14,8 +14,12 @@ namespace lagom::xla {
 
 class ClientState {
  public:
-  explicit ClientState(std::shared_ptr<const Plugin> plugin) : plugin_(std::move(plugin)) {
+  ClientState(std::shared_ptr<const Plugin> plugin, const ClientOptions& options)
+      : plugin_(std::move(plugin)) {
+    const std::vector<abi::NamedValue> values = to_named_values(options);
     abi::ClientCreateArgs create;
+    create.create_options = values.data();
+    create.num_options = values.size();
     plugin_->call(abi::kClientCreate, create);
     client_ = create.client;
   }
@@ -405,8 +409,8 @@ int64_t Executable::code_size_bytes() const {
 
 // ---- Client ----
 
-Client::Client(std::shared_ptr<const Plugin> plugin)
-    : state_(std::make_shared<ClientState>(std::move(plugin))) {
+Client::Client(std::shared_ptr<const Plugin> plugin, const ClientOptions& options)
+    : state_(std::make_shared<ClientState>(std::move(plugin), options)) {
   state_->devices();
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lagom/util/primitive_type.h"
+#include "lagom/xla/client_options.h"
 #include "lagom/xla/compile_options.h"
 #include "lagom/xla/plugin.h"
 
@@ -120,8 +121,9 @@ class Executable {
 /// A connection to the plugin's devices; the first addressable device is used.
 class Client {
  public:
-  /// Throws PjrtError, or SystemError when the client has no device.
-  explicit Client(std::shared_ptr<const Plugin> plugin);
+  /// Throws PjrtError, also for an option that the plugin does not know; SystemError when the client
+  /// has no device.
+  explicit Client(std::shared_ptr<const Plugin> plugin, const ClientOptions& options = {});
 
   const Plugin& plugin() const;
   std::string platform_name() const;     ///< "cpu", "cuda", "tpu".
