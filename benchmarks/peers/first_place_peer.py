@@ -163,6 +163,8 @@ def main():
                        env={**os.environ, "LAGOM_BENCH_SAVE": path}, check=True,
                        capture_output=True)
         data = read_safetensors(path)
+    # The workload has some edges twice, which our batches have once.
+    data["edge_index"] = torch.unique(data["edge_index"], dim=1)
     weights = {name[len("model."):]: value for name, value in data.items()
                if name.startswith("model.")}
     model = FirstPlace(weights)
@@ -171,7 +173,7 @@ def main():
     found = model.head.weight.grad.norm().item()
     print(f"  loss: ours {want:.7f}, PyG {loss.item():.7f}; "
           f"|head gradient|: ours {norm:.6e}, PyG {found:.6e}")
-    if abs(loss.item() - want) > 1e-5 * abs(want) or abs(found - norm) > 1e-3 * norm:
+    if abs(loss.item() - want) > 1e-6 * abs(want) or abs(found - norm) > 1e-4 * norm:
         sys.exit("first_place_peer: the two networks differ")
     for bf16 in (0, 1):
         name = "bfloat16 products" if bf16 else "float32"
