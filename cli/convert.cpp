@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 struct ConvertOptions {
   std::string input, output;
-  std::string encoding, without_form;
+  std::string encoding, without_form, programs;
   bool sort_edges = false, pad_with_minus_one = false;
   int features = 1;
 };
@@ -153,9 +153,11 @@ int encode(const ConvertOptions& options) {
   const int64_t count = collect::encode_measured(options.input, options.output,
                                                  {.encoding = static_cast<collect::Encoding>(place),
                                                   .graph = graph_options(options),
-                                                  .without_form = options.without_form},
+                                                  .without_form = options.without_form,
+                                                  .programs = options.programs},
                                                  [](const fs::path&) { return !interrupted(); });
-  std::printf("%s: %ld kernels\n", options.output.c_str(), static_cast<long>(count));
+  std::printf("%s: %ld %s\n", options.output.c_str(), static_cast<long>(count),
+              options.programs.empty() ? "kernels" : "kernels and programs");
   if (interrupted()) std::fprintf(stderr, "lagom: stopped\n");
   return interrupted() ? 1 : 0;
 }
@@ -213,6 +215,9 @@ void add_convert(CLI::App& app, Action& chosen) {
       ->check(CLI::IsMember(std::vector<std::string>{"decisions", "rewritten"}));
   command->add_option("--without-form", options->without_form,
                       "With --encoding: leave out the rows that have this rule's form");
+  command->add_option("--programs", options->programs,
+                      "With --encoding: folder with the HLO of measured whole programs, which are "
+                      "left out otherwise");
   command->footer(
       "Example: lagom convert module_0001.before_optimizations.txt program.hlo.pb\n"
       "         lagom convert program.hlo.pb program.npz\n"

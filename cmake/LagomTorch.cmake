@@ -27,7 +27,8 @@ if(LAGOM_TORCH_DIR)
   # Loops over values, meant to become vector code; their order of summing is written out.
   set_source_files_properties(lagom/tensor/segment.cpp PROPERTIES COMPILE_OPTIONS "-O3")
   set_source_files_properties(lagom/cost_model/fused_columns.cpp
-    lagom/cost_model/fused_conv.cpp lagom/cost_model/fused_tail.cpp PROPERTIES
+    lagom/cost_model/fused_conv.cpp lagom/cost_model/fused_tail.cpp
+    lagom/cost_model/fused_vector.cpp PROPERTIES
     COMPILE_OPTIONS "-O3;-ffp-contract=fast;-fno-math-errno;-fno-trapping-math")
   # Kernels contract a * b + c and unroll; they name the instruction sets they are compiled for.
   set_source_files_properties(lagom/lm/kernels.cpp lagom/lm/decode_kernels.cpp PROPERTIES

@@ -36,6 +36,8 @@ def benchmark(name, variable, path, core):
 
 
 def quartiles(values):
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return f"{middle:.3f} [{low:.3f}, {high:.3f}]"
 

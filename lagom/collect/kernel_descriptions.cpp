@@ -16,7 +16,8 @@ using json = nlohmann::ordered_json;
 
 bool for_each_kernel_description(const fs::path& folder,
                                  const std::function<bool(const fs::path&)>& progress,
-                                 const std::function<void(const fs::path&, json)>& visit) {
+                                 const std::function<void(const fs::path&, json)>& visit,
+                                 bool with_programs) {
   std::error_code error;
   std::vector<fs::path> paths;
   for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
@@ -28,7 +29,8 @@ bool for_each_kernel_description(const fs::path& folder,
     if (progress && !progress(path)) return false;
     try {
       json j = json::parse(read_file(path));
-      if (j.is_object() && j.contains("hlo")) visit(path, std::move(j));
+      const bool is_program = with_programs && j.is_object() && j.contains("configurations");
+      if (is_program || (j.is_object() && j.contains("hlo"))) visit(path, std::move(j));
     } catch (const json::exception& e) {
       throw FormatError(path.string(), "",
                         std::string("is no description of a kernel: ") + e.what());

@@ -1,6 +1,7 @@
 #include "lagom/collect/measured_encoding.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -10,7 +11,11 @@
 #include "lagom/collect/rewritten_graphs.h"
 #include "lagom/formats/npz.h"
 #include "lagom/graph/dataset_file.h"
+#include "lagom/hlo/edit.h"
+#include "lagom/hlo/module_file.h"
 #include "lagom/hlo/text_reader.h"
+#include "lagom/hlo/text_writer.h"
+#include "lagom/tune/results.h"
 #include "lagom/util/error.h"
 #include "lagom/util/file.h"
 
@@ -68,11 +73,38 @@ Array select_rows(const Array& array, const std::vector<size_t>& rows, size_t al
   return selected;
 }
 
+/// HLO files by the names of their programs.
+using ProgramFiles = std::map<std::string, fs::path>;
+ProgramFiles program_files(const fs::path& folder) {
+  ProgramFiles files;
+  if (folder.empty()) return files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    files.emplace(tune::program_name(entry.path()), entry.path());
+  }
+  if (error) throw SystemError(folder.string() + ": cannot be read: " + error.message());
+  return files;
+}
+
+/// A kernel's module, or that of a whole program, whose text is added.
+hlo::Module module_of(json& j, const std::string& path, const ProgramFiles& programs) {
+  if (j.contains("hlo")) return hlo::read_hlo_text(j["hlo"].get<std::string>(), path);
+  const std::string name = j.at("programs").at(0).get<std::string>();
+  const auto found = programs.find(name);
+  if (found == programs.end()) {
+    throw FormatError(path, "programs", "there is no HLO of the program '" + name + "'");
+  }
+  hlo::Module module = std::move(hlo::read_module_files(found->second).front());
+  hlo::make_rerunnable(module);
+  j["hlo"] = hlo::write_hlo_text(module);
+  return module;
+}
+
 /// False for a kernel that is left out.
-bool encode_file(const fs::path& stem, json j, const fs::path& out,
+bool encode_file(const fs::path& stem, json j, const fs::path& out, const ProgramFiles& programs,
                  const EncodingOptions& options) {
   const std::string path = stem.string() + ".json";
-  const hlo::Module module = hlo::read_hlo_text(j.at("hlo").get<std::string>(), path);
+  const hlo::Module module = module_of(j, path, programs);
   std::vector<Configuration> configurations;
   std::vector<size_t> rows;
   json kept = json::array();
@@ -118,15 +150,19 @@ std::span<const std::string_view> option_names(Encoding) {
 int64_t encode_measured(const fs::path& folder, const fs::path& out, const EncodingOptions& options,
                         const std::function<bool(const fs::path&)>& progress) {
   int64_t count = 0;
-  const bool is_done =
-      for_each_kernel_description(folder, progress, [&](const fs::path& path, json j) {
+  const ProgramFiles programs = program_files(options.programs);
+  const bool is_done = for_each_kernel_description(
+      folder, progress,
+      [&](const fs::path& path, json j) {
         const fs::path stem = fs::path(path).replace_extension();
         try {
-          count += encode_file(stem, std::move(j), out / fs::relative(stem, folder), options);
+          count +=
+              encode_file(stem, std::move(j), out / fs::relative(stem, folder), programs, options);
         } catch (const std::invalid_argument& e) {
           throw FormatError(path.string(), "configurations", e.what());
         }
-      });
+      },
+      /*with_programs=*/!options.programs.empty());
   if (is_done && count == 0) throw_no_kernels(folder);
   return count;
 }

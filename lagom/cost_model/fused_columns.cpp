@@ -1,26 +1,42 @@
 #include <cmath>
 
 #include "lagom/cost_model/fused_detail.h"
+#include "lagom/cost_model/fused_math.h"
 
 namespace lagom::cost_model {
 namespace {
 
 constexpr int64_t kColumns = 256;  // of a block: N rows of 1 kB stay in the last-level cache
 
+constexpr int64_t kRowsInFloat = 16;  // are summed in float, those sums in double
+
+LAGOM_INLINE void add_sums(const float* part, int64_t count, double* sums) {
+  for (int64_t c = 0; c < count; ++c) sums[c] += static_cast<double>(part[c]);
+}
+
 LAGOM_CLONES void block_norm(const float* x, int64_t rows, int64_t width, int64_t count,
                              float* mean, float* inverse) {
   double sums[kColumns];
   std::fill_n(sums, count, 0.0);
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t c = 0; c < count; ++c) sums[c] += x[i * width + c];
+  float part[kColumns];
+  for (int64_t first = 0; first < rows; first += kRowsInFloat) {
+    std::fill_n(part, count, 0.0F);
+    for (int64_t i = first; i < std::min(first + kRowsInFloat, rows); ++i) {
+      for (int64_t c = 0; c < count; ++c) part[c] += x[i * width + c];
+    }
+    add_sums(part, count, sums);
   }
   for (int64_t c = 0; c < count; ++c) mean[c] = static_cast<float>(sums[c] / rows);
   std::fill_n(sums, count, 0.0);
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t c = 0; c < count; ++c) {
-      const float d = x[i * width + c] - mean[c];
-      sums[c] += d * d;
+  for (int64_t first = 0; first < rows; first += kRowsInFloat) {
+    std::fill_n(part, count, 0.0F);
+    for (int64_t i = first; i < std::min(first + kRowsInFloat, rows); ++i) {
+      for (int64_t c = 0; c < count; ++c) {
+        const float d = x[i * width + c] - mean[c];
+        part[c] += d * d;
+      }
     }
+    add_sums(part, count, sums);
   }
   for (int64_t c = 0; c < count; ++c) {
     inverse[c] = static_cast<float>(1 / std::sqrt(sums[c] / rows + 1e-5));
@@ -32,12 +48,19 @@ LAGOM_CLONES void block_norm_backward(const float* x, int64_t rows, int64_t widt
   double sums[kColumns], products[kColumns];
   std::fill_n(sums, count, 0.0);
   std::fill_n(products, count, 0.0);
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t c = 0; c < count; ++c) {
-      const float g = grad[i * width + c];
-      sums[c] += g;
-      products[c] += g * ((x[i * width + c] - mean[c]) * inverse[c]);
+  float part[kColumns], product[kColumns];
+  for (int64_t first = 0; first < rows; first += kRowsInFloat) {
+    std::fill_n(part, count, 0.0F);
+    std::fill_n(product, count, 0.0F);
+    for (int64_t i = first; i < std::min(first + kRowsInFloat, rows); ++i) {
+      for (int64_t c = 0; c < count; ++c) {
+        const float g = grad[i * width + c];
+        part[c] += g;
+        product[c] += g * ((x[i * width + c] - mean[c]) * inverse[c]);
+      }
     }
+    add_sums(part, count, sums);
+    add_sums(product, count, products);
   }
   float shift[kColumns], slope[kColumns];
   for (int64_t c = 0; c < count; ++c) {

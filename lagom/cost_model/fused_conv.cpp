@@ -43,6 +43,28 @@ const float* gather_means(const Csr& csr, const float* x, int64_t first, int64_t
   return out;
 }
 
+/// Of the tile's nodes that stand in any segment: the sum of those segments' gradients, each by
+/// its size. `filled` gets those nodes.
+const float* gather_mean_gradients(const tensor::SegmentIndex& index, const float* grad,
+                                   int64_t first, int64_t nodes, int64_t width,
+                                   std::vector<int64_t>& filled, size_t buffer) {
+  filled.clear();
+  float* out = scratch(buffer, nodes * width);
+  const Csr& csr = index.by_input();
+  for (int64_t node = first; node < first + nodes; ++node) {
+    if (csr.degree(node) == 0) continue;
+    float* to = out + static_cast<int64_t>(filled.size()) * width;
+    std::fill_n(to, width, 0.0F);
+    for (int64_t k = csr.offsets[node]; k < csr.offsets[node + 1]; ++k) {
+      const int64_t segment = csr.neighbors[k];
+      add_scaled_row(grad + segment * width, width,
+                     1.0F / static_cast<float>(index.by_output().degree(segment)), to);
+    }
+    filled.push_back(node);
+  }
+  return out;
+}
+
 }  // namespace
 
 void sage_forward(const ConvShape& shape, const tensor::SegmentIndex* index, const float* neighbors,
@@ -83,17 +105,6 @@ ConvGradients sage_backward(const ConvShape& shape, const tensor::SegmentIndex* 
     part.bias.assign(static_cast<size_t>(shape.out), 0);
     if (index != nullptr) part.neighbors.assign(weight, 0);
   }
-  // Gradients of the means, of nodes that have any, in the order of the nodes.
-  std::vector<int64_t> place;
-  std::vector<float> mean_gradients;
-  if (index != nullptr) {
-    int64_t count = 0;
-    for (int64_t node = 0; node < shape.nodes; ++node) {
-      place.push_back(count);
-      count += index->by_output().degree(node) > 0;
-    }
-    if (grad_x != nullptr) mean_gradients.resize(static_cast<size_t>(count * in_row));
-  }
   for_each_tile(shape.nodes, c, [&](int64_t number, int64_t first, int64_t nodes) {
     ConvGradients& part = parts[static_cast<size_t>(number)];
     const int64_t rows = nodes * c;
@@ -114,22 +125,17 @@ ConvGradients sage_backward(const ConvShape& shape, const tensor::SegmentIndex* 
       std::copy_n(grad + filled[static_cast<size_t>(i)] * out_row, out_row, packed + i * out_row);
     }
     neighbor_dots.weight_gradient(packed, means, count * c, part.neighbors.data());
-    if (grad_x != nullptr) {
-      neighbor_dots.input_gradient(
-          packed, count * c, mean_gradients.data() + place[static_cast<size_t>(filled[0])] * in_row,
-          /*adds=*/false);
-    }
   });
   if (grad_x != nullptr && index != nullptr) {
-    const Csr& csr = index->by_input();
-    at::parallel_for(0, shape.nodes, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t node = begin; node < end; ++node) {
-        for (int64_t e = csr.offsets[node]; e < csr.offsets[node + 1]; ++e) {
-          const int64_t output = csr.neighbors[e];
-          add_scaled_row(mean_gradients.data() + place[static_cast<size_t>(output)] * in_row,
-                         in_row, 1.0F / static_cast<float>(index->by_output().degree(output)),
-                         grad_x + node * in_row);
-        }
+    // The gathered gradients, not the products, go back along the edges: no buffer of all nodes.
+    for_each_tile(shape.nodes, c, [&](int64_t, int64_t first, int64_t nodes) {
+      thread_local std::vector<int64_t> filled;
+      const float* gathered = gather_mean_gradients(*index, grad, first, nodes, out_row, filled, 1);
+      const auto count = static_cast<int64_t>(filled.size());
+      float* products = scratch(2, count * in_row);
+      neighbor_dots.input_gradient(gathered, count * c, products, /*adds=*/false);
+      for (int64_t i = 0; i < count; ++i) {
+        add_row(products + i * in_row, in_row, grad_x + filled[static_cast<size_t>(i)] * in_row);
       }
     });
   }

@@ -1,5 +1,6 @@
 #include "lagom/cost_model/fused_detail.h"
 #include "lagom/cost_model/fused_math.h"
+#include "lagom/cost_model/fused_vector.h"
 
 namespace lagom::cost_model {
 namespace {
@@ -26,12 +27,17 @@ LAGOM_CLONES void bias_relu(float* h, int64_t rows, int64_t width, const float* 
 }
 
 /// Logits become gates.
-LAGOM_CLONES void bias_sigmoid(float* g, int64_t rows, int64_t width, const float* bias) {
+LAGOM_CLONES void bias_sigmoid_anywhere(float* g, int64_t rows, int64_t width, const float* bias) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t k = 0; k < width; ++k) {
       g[r * width + k] = fast_sigmoid(g[r * width + k] + bias[k]);
     }
   }
+}
+
+void bias_sigmoid(float* g, int64_t rows, int64_t width, const float* bias) {
+  has_vector_kernels() ? vector_bias_sigmoid(g, rows, width, bias)
+                       : bias_sigmoid_anywhere(g, rows, width, bias);
 }
 
 /// v = z * gate + residual; gate and residual may be null. A loop each: a choice inside one keeps
@@ -71,8 +77,12 @@ LAGOM_CLONES void apply_dropout(float* x, int64_t count, uint32_t place, const D
 /// out = dropout(gelu(z * gate + residual))
 void activate_rows(const float* z, const float* gate, const float* residual, int64_t count,
                    uint32_t place, const Dropout& dropout, float* out) {
-  preactivation(z, gate, residual, count, out);
-  gelu_in_place(out, count);
+  if (has_vector_kernels()) {
+    vector_gelu(z, gate, residual, count, out);
+  } else {
+    preactivation(z, gate, residual, count, out);
+    gelu_in_place(out, count);
+  }
   if (dropout.threshold != 0) apply_dropout(out, count, place, dropout);
 }
 
@@ -80,14 +90,28 @@ void activate_rows(const float* z, const float* gate, const float* residual, int
 void activate_rows_backward(const float* z, const float* gate, const float* residual,
                             const float* grad, int64_t count, uint32_t place,
                             const Dropout& dropout, float* d) {
-  preactivation(z, gate, residual, count, d);
-  gelu_backward_in_place(d, grad, count);
+  if (has_vector_kernels()) {
+    vector_gelu_backward(z, gate, residual, grad, count, d);
+  } else {
+    preactivation(z, gate, residual, count, d);
+    gelu_backward_in_place(d, grad, count);
+  }
   if (dropout.threshold != 0) apply_dropout(d, count, place, dropout);
 }
 
 LAGOM_CLONES void multiply_into(const float* __restrict a, const float* __restrict b, int64_t count,
                                 float* __restrict out) {
   for (int64_t i = 0; i < count; ++i) out[i] = a[i] * b[i];
+}
+
+/// As vector_exp_row.
+LAGOM_CLONES void exp_row(const float* __restrict u, float scale, const float* __restrict largest,
+                          int64_t width, float* __restrict a, float* __restrict sum) {
+  for (int64_t k = 0; k < width; ++k) {
+    const float e = fast_exp(u[k] * scale - largest[k]);
+    a[k] = e;
+    sum[k] += e;
+  }
 }
 
 /// Softmax over the configurations of one node: a [C, K] of u [C, K].
@@ -103,12 +127,9 @@ LAGOM_CLONES void softmax_over_configs(const float* __restrict u, int64_t config
     }
   }
   for (int64_t k = 0; k < width; ++k) sum[k] = 0;
+  const auto exps = has_vector_kernels() ? vector_exp_row : exp_row;
   for (int64_t c = 0; c < configs; ++c) {
-    for (int64_t k = 0; k < width; ++k) {
-      const float e = fast_exp(u[c * width + k] * inverse - largest[k]);
-      a[c * width + k] = e;
-      sum[k] += e;
-    }
+    exps(u + c * width, inverse, largest, width, a + c * width, sum);
   }
   for (int64_t k = 0; k < width; ++k) sum[k] = 1 / sum[k];
   for (int64_t c = 0; c < configs; ++c) {

@@ -42,6 +42,7 @@ struct ModelOptions {
   bool bidirectional = true;      ///< Ours: messages both ways.
   bool use_edge_kinds = true;     ///< Ours: a learned weight per kind of edge and direction.
   bool pool_configs = true;       ///< Ours: configurable nodes pooled a second time by themselves.
+  bool adds_nodes = false;        ///< Rewritten: a program's time is the sum of its nodes'.
   bool bf16_dots = false;         ///< Matrix products in bfloat16, all else in float.
   bool fused = true;              ///< Own kernels where a network has them.
 
@@ -69,6 +70,7 @@ struct ModelOptions {
     visit("bidirectional", self.bidirectional);
     visit("use_edge_kinds", self.use_edge_kinds);
     visit("pool_configs", self.pool_configs);
+    visit("adds_nodes", self.adds_nodes);
     visit("bf16_dots", self.bf16_dots);
     visit("fused", self.fused);
   }

@@ -30,6 +30,10 @@ struct BothWaysConv {
 /// For graphs per configuration: each program by itself goes through layers with messages both
 /// ways, and the head compares it with the program as it is, whose cost is 0 by construction. What
 /// it knows of a form is the instructions that the form is made of.
+///
+/// Where nodes are added up, the head gives each node the logarithm of its time, and the cost is
+/// that of the program's sum over that of the program as it is: what a form does to one kernel
+/// counts by the kernel's share, as it does in whole programs.
 class Rewritten : public Network {
  public:
   Rewritten(const ModelOptions& options, const NetworkInputs& inputs, uint64_t seed,
@@ -41,7 +45,7 @@ class Rewritten : public Network {
     for (int64_t i = 0; i < options.graph_layers; ++i) {
       convs_.emplace_back(store_, "convs." + std::to_string(i), f);
     }
-    std::vector<int64_t> widths = {2 * kPools * f};
+    std::vector<int64_t> widths = {options.adds_nodes ? f : 2 * kPools * f};
     widths.insert(widths.end(), static_cast<size_t>(options.head_layers), f);
     widths.push_back(1);
     head_ = Mlp(store_, "head", widths, Activation::kGelu);
@@ -58,6 +62,7 @@ class Rewritten : public Network {
       const at::Tensor y = at::gelu(convs_[i](at::layer_norm(x, {options_.width}), graph, context));
       x = x + dropout(y, options_.dropout, static_cast<int64_t>(i), context);
     }
+    if (options_.adds_nodes) return times(x, batch, context);
     // Sums grow with the number of instructions: their logarithm, as with all sizes.
     const at::Tensor pooled =
         at::cat({segment_mean(x, graph.graph_nodes), segment_max(x, graph.graph_nodes),
@@ -71,7 +76,9 @@ class Rewritten : public Network {
   at::Tensor head(const at::Tensor& embedding, const Batch& batch,
                   const ForwardContext& context) const override {
     const int64_t last = embedding.size(1) - 1;
-    at::Tensor cost = head_(embedding.narrow(1, 0, last), context) * embedding.narrow(1, last, 1);
+    at::Tensor cost = options_.adds_nodes ? embedding
+                                          : head_(embedding.narrow(1, 0, last), context) *
+                                                embedding.narrow(1, last, 1);
     if (token_) cost = cost + (*token_)(batch.columns.to(store_.dtype()), context);
     return cost.squeeze(-1);
   }
@@ -83,6 +90,15 @@ class Rewritten : public Network {
   }
 
  private:
+  /// log(sum of the nodes' times / that of the program as it is), [C, 1].
+  at::Tensor times(const at::Tensor& x, const Batch& batch, const ForwardContext& context) const {
+    const at::Tensor logs = head_(at::layer_norm(x, {options_.width}), context);  // [N, 1]
+    const at::Tensor largest = logs.detach().max();
+    const at::Tensor sums =
+        segment_sum((logs - largest).exp(), batch.graph->graph_nodes).log();  // [graphs, 1]
+    return sums.index_select(0, batch.config_graph) - sums[0];
+  }
+
   static constexpr int64_t kPools = 3, kTokenWidth = 16;
 
   ModelOptions options_;

@@ -77,6 +77,32 @@ TEST_F(MeasuredEncodingTest, RowsOfARuleCanBeLeftOut) {
   EXPECT_NE(json.find("xla_cpu_prefer_vector_width"), std::string::npos);
 }
 
+TEST_F(MeasuredEncodingTest, WholeProgramsComeFromTheirFolder) {
+  std::filesystem::create_directories(folder_ / "in/valid");
+  std::filesystem::create_directories(folder_ / "programs");
+  write_measured(folder_ / "in/valid/p", hlo::read_hlo_text(kMeasuredDot, "t"),
+                 {.programs = {"p"}, .signature = "p"},
+                 {measured_row("", 2e-3), measured_row("node form swapped_dot\n", 1e-3)});
+  EncodingOptions options = {.encoding = Encoding::kRewritten};
+  EXPECT_EQ(encode_measured(folder_ / "in", folder_ / "out", options), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out/valid/p.npz"));
+
+  options.programs = folder_ / "programs";
+  try {
+    encode_measured(folder_ / "in", folder_ / "out", options);
+    FAIL() << "a program without HLO";
+  } catch (const FormatError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("there is no HLO of the program 'p'"));
+  }
+
+  write_file(folder_ / "programs/p.hlo", kMeasuredDot);
+  EXPECT_EQ(encode_measured(folder_ / "in", folder_ / "out", options), 2);
+  graph::transcode_graph(folder_ / "out/valid/p.npz", folder_ / "p.graph");
+  const graph::GraphCache graph(folder_ / "p.graph");
+  EXPECT_THAT(graph.arrays().values<int64_t>("graph_splits", 1), ElementsAre(0, 3, 7));
+  EXPECT_NE(read_file(folder_ / "out/valid/p.json").find("HloModule"), std::string::npos);
+}
+
 TEST_F(MeasuredEncodingTest, BadFoldersAreRefused) {
   EXPECT_THROW(encode_measured(folder_ / "absent", folder_ / "out", {}), SystemError);
   std::filesystem::create_directories(folder_ / "empty");

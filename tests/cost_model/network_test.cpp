@@ -248,23 +248,55 @@ TEST(NetworkTest, ConcatenationOfEverythingGivesTheSplitFirstLayersValues) {
   }
 }
 
+/// Rows of graphs 0, 1, 2 and 0 of three, and a network for them.
+struct RewrittenCase {
+  explicit RewrittenCase(bool adds_nodes) : graph({.num_configs = 6, .num_graphs = 3}) {
+    const auto data = view_graph(graph.view());
+    const Normalization normalization =
+        fit_normalization({{.data = data}}, NodeTransform::kStandardize);
+    network = make_network({.kind = ModelKind::kRewritten, .width = 16, .adds_nodes = adds_nodes},
+                           {.format = data->format}, /*seed=*/5);
+    batch = make_batch(prepare_graph(*data, normalization, {}),
+                       data->read(std::vector<int64_t>{0, 1, 2, 3}), normalization);
+  }
+
+  SyntheticGraph graph;
+  std::unique_ptr<Network> network;
+  Batch batch;
+};
+
 TEST(RewrittenTest, AsItIsCostsNothingWhateverTheParameters) {
-  SyntheticGraph graph({.num_configs = 6, .num_graphs = 3});
-  const auto data = view_graph(graph.view());
-  const Normalization normalization =
-      fit_normalization({{.data = data}}, NodeTransform::kStandardize);
-  const auto network = make_network({.kind = ModelKind::kRewritten, .width = 16},
-                                    {.format = data->format}, /*seed=*/5);
-  const auto prepared = prepare_graph(*data, normalization, {});
-  const std::vector<int64_t> rows = {0, 1, 2, 3};  // of graphs 0, 1, 2, 0
+  for (const bool adds_nodes : {false, true}) {
+    const RewrittenCase c(adds_nodes);
 
-  const at::Tensor costs =
-      network->forward(make_batch(prepared, data->read(rows), normalization), {});
+    const at::Tensor costs = c.network->forward(c.batch, {});
 
-  EXPECT_EQ(costs[0].item<float>(), 0);
-  EXPECT_EQ(costs[3].item<float>(), 0);
-  EXPECT_NE(costs[1].item<float>(), 0);
-  EXPECT_NE(costs[1].item<float>(), costs[2].item<float>());
+    EXPECT_EQ(costs[0].item<float>(), 0);
+    EXPECT_EQ(costs[3].item<float>(), 0);
+    EXPECT_NE(costs[1].item<float>(), 0);
+    EXPECT_NE(costs[1].item<float>(), costs[2].item<float>());
+  }
+}
+
+/// Nodes that all take the same time: a program takes as long as it has nodes.
+TEST(RewrittenTest, TimesOfNodesAddUp) {
+  const RewrittenCase c(/*adds_nodes=*/true);
+  {
+    const at::NoGradGuard no_gradients;
+    for (const auto& [name, value] : c.network->parameters()) {
+      if (name.starts_with("head.")) at::Tensor(value).zero_();
+    }
+  }
+
+  const at::Tensor costs = c.network->forward(c.batch, {});
+
+  const std::vector<int64_t>& splits = c.graph.splits;
+  for (const int64_t g : {0, 1, 2}) {
+    const auto at = static_cast<size_t>(g);
+    const double expected = std::log(static_cast<double>(splits[at + 1] - splits[at]) /
+                                     static_cast<double>(splits[1] - splits[0]));
+    EXPECT_NEAR(costs[g].item<double>(), expected, 1e-6);
+  }
 }
 
 /// Graphs that no row of a batch is are left out of it, which changes nothing.
