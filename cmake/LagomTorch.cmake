@@ -31,10 +31,11 @@ if(LAGOM_TORCH_DIR)
     lagom/cost_model/fused_vector.cpp PROPERTIES
     COMPILE_OPTIONS "-O3;-ffp-contract=fast;-fno-math-errno;-fno-trapping-math")
   # Kernels contract a * b + c and unroll; they name the instruction sets they are compiled for.
-  set_source_files_properties(lagom/lm/kernels.cpp lagom/lm/decode_kernels.cpp PROPERTIES
+  set_source_files_properties(lagom/lm/kernels.cpp lagom/lm/decode_kernels.cpp
+    lagom/lm/decode_rounded.cpp PROPERTIES
     COMPILE_OPTIONS "-O3;-ffp-contract=fast;-Wno-psabi")
   # GCC 12 warns of its own headers: their undefined vectors.
-  set_property(SOURCE lagom/lm/decode_kernels.cpp APPEND PROPERTY
+  set_property(SOURCE lagom/lm/decode_kernels.cpp lagom/lm/decode_rounded.cpp APPEND PROPERTY
     COMPILE_OPTIONS -Wno-uninitialized -Wno-maybe-uninitialized)
   target_link_libraries(lagom_torch
     PUBLIC lagom_core lagom_libtorch

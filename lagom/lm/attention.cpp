@@ -24,19 +24,6 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kQueryBlock = 64;
 
-/// c = a b + beta c, row-major; a is [m, k] or, transposed, [k, m], and so on.
-void product(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k, const float* a,
-             int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
-  // BLAS is column-major: its c is our c transposed, b^T a^T.
-  const char first = b_transposed ? 'T' : 'N', second = a_transposed ? 'T' : 'N';
-  const auto narrow = [](int64_t value) { return static_cast<int>(value); };
-  const int rows = narrow(n), columns = narrow(m), depth = narrow(k);
-  const int first_stride = narrow(ldb), second_stride = narrow(lda), stride = narrow(ldc);
-  const float alpha = 1;
-  sgemm_(&first, &second, &rows, &columns, &depth, &alpha, b, &first_stride, a, &second_stride,
-         &beta, c, &stride);
-}
-
 /// The shape of one attention, and where its parts lie.
 struct Layout {
   Layout(const Tensor& qkv, int64_t h, int64_t kv, int64_t d)
@@ -75,15 +62,15 @@ void attend(const Layout& l, const float* qkv, const int64_t* first, int64_t kv,
   for (int64_t head = kv * group; head < (kv + 1) * group; ++head) {
     for (const Layout::Block& block : l.blocks) {
       float* p = probabilities + head * l.kept + block.offset;
-      product(false, true, block.rows, block.columns, l.head_dim,
-              qkv + block.begin * l.width + head * l.head_dim, l.width, qkv + l.key_column(kv),
-              l.width, 0, p, block.columns);
+      matrix_product(false, true, block.rows, block.columns, l.head_dim,
+                     qkv + block.begin * l.width + head * l.head_dim, l.width,
+                     qkv + l.key_column(kv), l.width, 0, p, block.columns);
       kernels::causal_softmax(p, block.rows, block.columns, block.begin,
                               first ? first + block.begin : nullptr, l.scale);
       const int64_t out_width = l.heads * l.head_dim;
-      product(false, false, block.rows, l.head_dim, block.columns, p, block.columns,
-              qkv + l.value_column(kv), l.width, 0,
-              out + block.begin * out_width + head * l.head_dim, out_width);
+      matrix_product(false, false, block.rows, l.head_dim, block.columns, p, block.columns,
+                     qkv + l.value_column(kv), l.width, 0,
+                     out + block.begin * out_width + head * l.head_dim, out_width);
     }
   }
 }
@@ -103,16 +90,16 @@ void attend_gradient(const Layout& l, const float* qkv, const float* probabiliti
       const float* queries = qkv + block->begin * l.width + head * l.head_dim;
       const float beta = is_first ? 0 : 1;
       is_first = false;
-      product(true, false, block->columns, l.head_dim, block->rows, p, block->columns, grad,
-              out_width, beta, grad_values, l.width);
-      product(false, true, block->rows, block->columns, l.head_dim, grad, out_width,
-              qkv + l.value_column(kv), l.width, 0, scratch, block->columns);
+      matrix_product(true, false, block->columns, l.head_dim, block->rows, p, block->columns, grad,
+                     out_width, beta, grad_values, l.width);
+      matrix_product(false, true, block->rows, block->columns, l.head_dim, grad, out_width,
+                     qkv + l.value_column(kv), l.width, 0, scratch, block->columns);
       kernels::softmax_gradient(p, block->rows, block->columns, l.scale, scratch);
-      product(false, false, block->rows, l.head_dim, block->columns, scratch, block->columns,
-              qkv + l.key_column(kv), l.width, 0,
-              grad_qkv + block->begin * l.width + head * l.head_dim, l.width);
-      product(true, false, block->columns, l.head_dim, block->rows, scratch, block->columns,
-              queries, l.width, beta, grad_keys, l.width);
+      matrix_product(false, false, block->rows, l.head_dim, block->columns, scratch, block->columns,
+                     qkv + l.key_column(kv), l.width, 0,
+                     grad_qkv + block->begin * l.width + head * l.head_dim, l.width);
+      matrix_product(true, false, block->columns, l.head_dim, block->rows, scratch, block->columns,
+                     queries, l.width, beta, grad_keys, l.width);
     }
   }
 }
@@ -220,6 +207,19 @@ Tensor flash_attention(Tensor qkv, const AttentionPlaces& p) {
 }
 
 }  // namespace
+
+void matrix_product(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
+                    const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
+                    int64_t ldc) {
+  // BLAS is column-major: its c is our c transposed, b^T a^T.
+  const char first = b_transposed ? 'T' : 'N', second = a_transposed ? 'T' : 'N';
+  const auto narrow = [](int64_t value) { return static_cast<int>(value); };
+  const int rows = narrow(n), columns = narrow(m), depth = narrow(k);
+  const int first_stride = narrow(ldb), second_stride = narrow(lda), stride = narrow(ldc);
+  const float alpha = 1;
+  sgemm_(&first, &second, &rows, &columns, &depth, &alpha, b, &first_stride, a, &second_stride,
+         &beta, c, &stride);
+}
 
 Tensor first_keys(const Tensor& segments) {
   if (!segments.defined()) return {};

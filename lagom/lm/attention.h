@@ -6,6 +6,12 @@
 
 namespace lagom::lm {
 
+/// c = a b + beta c, row-major; a is [m, k] or, transposed, [k, m], and so on. On this thread
+/// inside a parallel region.
+void matrix_product(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
+                    const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
+                    int64_t ldc);
+
 /// First key of each query's document, int64 [B, T]; undefined without documents.
 at::Tensor first_keys(const at::Tensor& segments);
 

@@ -43,24 +43,65 @@ void DecodeMatrix::pack(const float* weight) {
   weight_ = packed;
 }
 
-void DecodeMatrix::operator()(const float* x, int64_t count, std::vector<float>& y) const {
+void DecodeMatrix::operator()(const float* x, int64_t count, std::vector<float>& y,
+                              std::span<const TokenRun> runs) const {
   y.resize(static_cast<size_t>(count * out_));
+  if (format_ != WeightFormat::kBfloat16 || !kernels::has_rounded_products()) runs = {};
+  const TokenRun whole = {.end = count};
+  for (const TokenRun& run : runs.empty() ? std::span(&whole, 1) : runs) {
+    const float* from = x + run.begin * in_;
+    float* to = y.data() + run.begin * out_;
+    if (run.of_prompt) {
+      multiply_prompt(from, run.end - run.begin, to);
+    } else {
+      multiply_tokens(from, run.end - run.begin, to);
+    }
+  }
+}
+
+/// Output rows per task, so that it reads at least 64 KB of weights.
+int64_t DecodeMatrix::grain(int64_t rows) const {
+  return std::max<int64_t>(1, 16384 * values_per_word(format_) / (rows * in_));
+}
+
+void DecodeMatrix::multiply_prompt(const float* x, int64_t count, float* y) const {
+  thread_local std::vector<uint32_t> rounded;
+  const int64_t stride = kernels::rounded_stride(in_);
+  rounded.resize(static_cast<size_t>(count * stride));
+  uint32_t* tokens = rounded.data();
+  at::parallel_for(0, count, std::max<int64_t>(1, 16384 / in_), [&](int64_t begin, int64_t end) {
+    kernels::round_tokens(x + begin * in_, in_, end - begin, in_, tokens + begin * stride);
+  });
+  const kernels::RoundedProduct product = {
+      .words = static_cast<const uint32_t*>(weight_.const_data_ptr()),
+      .group_words = kernels::words_per_group(format_, in_),
+      .bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr,
+      .x = tokens,
+      .x_stride = stride,
+      .count = count,
+      .in = in_,
+      .out = out_,
+      .y = y,
+      .y_stride = out_};
+  at::parallel_for(
+      0, kernels::num_groups(out_), grain(kernels::kGroupRows),
+      [&](int64_t begin, int64_t end) { kernels::multiply_rounded(product, begin, end); });
+}
+
+void DecodeMatrix::multiply_tokens(const float* x, int64_t count, float* y) const {
   constexpr int64_t kManyTokens = 16;  // from here on a real matrix product is faster
   const float* bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr;
   if (format_ == WeightFormat::kFloat32 && count >= kManyTokens) {
-    at::Tensor result = at::from_blob(y.data(), {count, out_}, at::kFloat);
+    at::Tensor result = at::from_blob(y, {count, out_}, at::kFloat);
     at::mm_out(result, at::from_blob(const_cast<float*>(x), {count, in_}, at::kFloat), weight_.t());
     if (bias) {
-      for (int64_t t = 0; t < count; ++t)
-        kernels::add(bias, out_, &y[static_cast<size_t>(t * out_)]);
+      for (int64_t t = 0; t < count; ++t) kernels::add(bias, out_, y + t * out_);
     }
     return;
   }
-  // A task reads at least 64 KB of weights.
   const int64_t rows = format_ == WeightFormat::kFloat32 ? 4 : kernels::kGroupRows;
-  const int64_t grain = std::max<int64_t>(1, 16384 * values_per_word(format_) / (rows * in_));
-  at::parallel_for(0, (out_ + rows - 1) / rows, grain,
-                   [&](int64_t begin, int64_t end) { multiply(x, count, begin, end, y.data()); });
+  at::parallel_for(0, (out_ + rows - 1) / rows, grain(rows),
+                   [&](int64_t begin, int64_t end) { multiply(x, count, begin, end, y); });
 }
 
 /// Pieces [begin, end) of four rows (float32) or of a group.

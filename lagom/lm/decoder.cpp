@@ -8,6 +8,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "lagom/lm/decode_attention.h"
 #include "lagom/lm/decode_matrix.h"
 #include "lagom/lm/kernels.h"
 #include "lagom/lm/routing.h"
@@ -16,6 +17,14 @@ namespace lagom::lm {
 namespace {
 
 using Floats = std::vector<float>;
+
+constexpr int64_t kPromptTokens = 16;  // an input of so many is a prompt
+
+/// body(begin, end) for parts of `count` rows of `width` values that are worth a thread.
+template <typename Body>
+void for_rows(int64_t count, int64_t width, Body&& body) {
+  at::parallel_for(0, count, std::max<int64_t>(1, 16384 / width), body);
+}
 
 const float* data_or_null(const at::Tensor& t) {
   return t.defined() ? t.const_data_ptr<float>() : nullptr;
@@ -137,6 +146,7 @@ class Decoder::Impl {
   struct Item {
     int64_t row, position;
     int32_t token;
+    bool of_prompt;
   };
 
   void add_experts(const Model& model, DecodeBlock& b) {
@@ -168,7 +178,8 @@ class Decoder::Impl {
       for (const int32_t token : input.tokens) {
         TORCH_CHECK_VALUE(token >= 0 && token < o_.vocab_size, "Decoder: token ", token,
                           " is not in the vocabulary of ", o_.vocab_size);
-        items_.push_back({input.row, position++, token});
+        const bool of_prompt = std::ssize(input.tokens) >= kPromptTokens;
+        items_.push_back({input.row, position++, token, of_prompt});
       }
     }
     routes_.assign(items_.size() * static_cast<size_t>(o_.num_routed()), 0);
@@ -231,26 +242,19 @@ class Decoder::Impl {
   void normalize(const Floats& x, const NormWeights& norm, Floats& y) {
     const int64_t d = o_.d_model, count = static_cast<int64_t>(x.size()) / d;
     y.resize(x.size());
-    if (o_.norm == Norm::kRms) {
-      scratch_.resize(static_cast<size_t>(count));
-      kernels::rms_norm(x.data(), norm.weight.const_data_ptr<float>(), count, d,
-                        static_cast<float>(o_.norm_epsilon), y.data(), scratch_.data());
-      return;
-    }
     const float* weight = norm.weight.const_data_ptr<float>();
-    const float* bias = norm.bias.const_data_ptr<float>();
-    for (int64_t i = 0; i < count; ++i) {
-      const float* in = &x[static_cast<size_t>(i * d)];
-      float* out = &y[static_cast<size_t>(i * d)];
-      double mean = 0, squares = 0;
-      for (int64_t j = 0; j < d; ++j) mean += in[j];
-      mean /= static_cast<double>(d);
-      for (int64_t j = 0; j < d; ++j) squares += (in[j] - mean) * (in[j] - mean);
-      const double inverse = 1 / std::sqrt(squares / static_cast<double>(d) + o_.norm_epsilon);
-      for (int64_t j = 0; j < d; ++j) {
-        out[j] = static_cast<float>((in[j] - mean) * inverse) * weight[j] + bias[j];
+    const float* bias = data_or_null(norm.bias);
+    const auto epsilon = static_cast<float>(o_.norm_epsilon);
+    scratch_.resize(static_cast<size_t>(count));
+    for_rows(count, d, [&](int64_t begin, int64_t end) {
+      const float* in = x.data() + begin * d;
+      float* out = y.data() + begin * d;
+      if (o_.norm == Norm::kRms) {
+        kernels::rms_norm(in, weight, end - begin, d, epsilon, out, scratch_.data() + begin);
+      } else {
+        kernels::layer_norm(in, weight, bias, end - begin, d, epsilon, out);
       }
-    }
+    });
   }
 
   void run_block(size_t layer, const std::vector<int64_t>& chosen, bool routed) {
@@ -259,28 +263,47 @@ class Decoder::Impl {
     const int64_t d = o_.d_model;
     const auto count = static_cast<int64_t>(chosen.size());
     inputs_.resize(static_cast<size_t>(count * d));
-    for (int64_t i = 0; i < count; ++i) {
-      std::copy_n(stream(chosen[static_cast<size_t>(i)]), d, &inputs_[static_cast<size_t>(i * d)]);
-    }
+    for_rows(count, d, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        std::copy_n(stream(chosen[static_cast<size_t>(i)]), d, inputs_.data() + i * d);
+      }
+    });
+    find_runs(chosen);
     normalize(inputs_, b.block->attention_norm, normed_);
-    b.qkv(normed_.data(), count, qkv_);
+    b.qkv(normed_.data(), count, qkv_, runs_);
     append_keys(layer, chosen, routed);
     attend(layer, chosen);
-    b.attention_out(mixed_.data(), count, attended_);
-    kernels::add(attended_.data(), count * d, inputs_.data());  // x + a
+    b.attention_out(mixed_.data(), count, attended_, runs_);
+    for_rows(count, d, [&](int64_t begin, int64_t end) {
+      kernels::add(attended_.data() + begin * d, (end - begin) * d, inputs_.data() + begin * d);
+    });  // x + a
     normalize(inputs_, b.block->mlp_norm, normed_);
     if (b.block->experts.defined()) {
       run_experts(b, chosen);
     } else {
-      b.mlp_in(normed_.data(), count, hidden_);
+      b.mlp_in(normed_.data(), count, hidden_, runs_);
       activate(count, o_.mlp_hidden());
-      b.mlp_out(activated_.data(), count, updates_);
+      b.mlp_out(activated_.data(), count, updates_, runs_);
     }
-    for (int64_t i = 0; i < count; ++i) {
-      const auto at = static_cast<size_t>(i * d);
-      kernels::add_scaled_sum(&attended_[at], &updates_[at],
-                              routed ? gates_[static_cast<size_t>(i)] : 1.0F, d,
-                              stream(chosen[static_cast<size_t>(i)]));
+    for_rows(count, d, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        kernels::add_scaled_sum(attended_.data() + i * d, updates_.data() + i * d,
+                                routed ? gates_[static_cast<size_t>(i)] : 1.0F, d,
+                                stream(chosen[static_cast<size_t>(i)]));
+      }
+    });
+  }
+
+  /// runs_ become those of the chosen items.
+  void find_runs(const std::vector<int64_t>& chosen) {
+    runs_.clear();
+    for (const int64_t item : chosen) {
+      const bool of_prompt = items_[static_cast<size_t>(item)].of_prompt;
+      const int64_t end = runs_.empty() ? 0 : runs_.back().end;
+      if (runs_.empty() || runs_.back().of_prompt != of_prompt) {
+        runs_.push_back({end, end, of_prompt});
+      }
+      ++runs_.back().end;
     }
   }
 
@@ -299,14 +322,23 @@ class Decoder::Impl {
       places_[i] = ++cache.length;
     }
     if (o_.positions == Positions::kRotary) {
-      kernels::rotate(qkv_.data(), turns_.data(), rotary_.cosines.const_data_ptr<float>(),
-                      rotary_.sines.const_data_ptr<float>(), count, width,
-                      o_.num_heads + o_.kv_heads(), o_.head_dim(), /*inverse=*/false);
+      for_rows(count, width, [&](int64_t begin, int64_t end) {
+        kernels::rotate(qkv_.data() + begin * width, turns_.data() + begin,
+                        rotary_.cosines.const_data_ptr<float>(),
+                        rotary_.sines.const_data_ptr<float>(), end - begin, width,
+                        o_.num_heads + o_.kv_heads(), o_.head_dim(), /*inverse=*/false);
+      });
     }
     for (size_t i = 0; i < chosen.size(); ++i) {
       const Item& item = items_[static_cast<size_t>(chosen[i])];
       Cache& cache = rows_[static_cast<size_t>(item.row)].caches[layer];
       const float* keys = &qkv_[i * static_cast<size_t>(width)] + o_.d_model;
+      const auto needed = static_cast<size_t>(cache.length * kv);  // of this step's last token
+      if (cache.keys.capacity() < needed) {
+        for (Floats* kept : {&cache.keys, &cache.values}) {
+          kept->reserve(std::max(needed, 2 * kept->capacity()));
+        }
+      }
       cache.keys.insert(cache.keys.end(), keys, keys + kv);
       cache.values.insert(cache.values.end(), keys + kv, keys + 2 * kv);
     }
@@ -316,6 +348,25 @@ class Decoder::Impl {
     const int64_t width = o_.d_model + 2 * o_.d_kv(), head_dim = o_.head_dim();
     const int64_t heads = o_.num_heads, group = heads / o_.kv_heads();
     mixed_.resize(chosen.size() * static_cast<size_t>(o_.d_model));
+    // Tokens of one row follow each other.
+    for (size_t first = 0, end = 0; first < chosen.size(); first = end) {
+      const Item& item = items_[static_cast<size_t>(chosen[first])];
+      while (end < chosen.size() && items_[static_cast<size_t>(chosen[end])].row == item.row) ++end;
+      if (!item.of_prompt) continue;
+      const Cache& cache = rows_[static_cast<size_t>(item.row)].caches[layer];
+      const auto at = static_cast<int64_t>(first);
+      attend_in_blocks({.queries = qkv_.data() + at * width,
+                        .query_stride = width,
+                        .count = static_cast<int64_t>(end - first),
+                        .keys = cache.keys.data(),
+                        .values = cache.values.data(),
+                        .first_seen = places_[first],
+                        .heads = heads,
+                        .kv_heads = o_.kv_heads(),
+                        .head_dim = head_dim,
+                        .rounded = options_.weights == WeightFormat::kBfloat16,
+                        .out = mixed_.data() + at * o_.d_model});
+    }
     const int64_t longest = *std::max_element(places_.begin(), places_.end());
     const int64_t grain = std::max<int64_t>(1, 32768 / (longest * head_dim));
     at::parallel_for(0, std::ssize(chosen) * heads, grain, [&](int64_t begin, int64_t end) {
@@ -323,6 +374,7 @@ class Decoder::Impl {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t i = task / heads, head = task % heads;
         const Item& item = items_[static_cast<size_t>(chosen[static_cast<size_t>(i)])];
+        if (item.of_prompt) continue;
         const Cache& cache = rows_[static_cast<size_t>(item.row)].caches[layer];
         const int64_t column = head / group * head_dim;
         kernels::attend(&qkv_[static_cast<size_t>(i * width + head * head_dim)],
@@ -349,9 +401,14 @@ class Decoder::Impl {
         std::copy_n(&normed_[static_cast<size_t>(items[i] * d)], d,
                     &expert_inputs_[i * static_cast<size_t>(d)]);
       }
-      b.experts.in[e](expert_inputs_.data(), std::ssize(items), hidden_);
+      expert_tokens_.clear();
+      for (const int64_t item : items) {
+        expert_tokens_.push_back(chosen[static_cast<size_t>(item)]);
+      }
+      find_runs(expert_tokens_);
+      b.experts.in[e](expert_inputs_.data(), std::ssize(items), hidden_, runs_);
       activate(std::ssize(items), o_.expert_hidden());
-      b.experts.out[e](activated_.data(), std::ssize(items), expert_outputs_);
+      b.experts.out[e](activated_.data(), std::ssize(items), expert_outputs_, runs_);
       for (size_t i = 0; i < items.size(); ++i) {
         const float scale = probabilities_[static_cast<size_t>(items[i] * choices) + e] *
                             static_cast<float>(expert_scale(o_));
@@ -420,11 +477,14 @@ class Decoder::Impl {
 
   void activate(int64_t count, int64_t hidden) {
     activated_.resize(static_cast<size_t>(count * hidden));
-    if (o_.activation == Activation::kGelu) {
-      kernels::gelu(hidden_.data(), count * hidden, activated_.data());
-    } else {
-      kernels::swiglu(hidden_.data(), count, hidden, activated_.data());
-    }
+    for_rows(count, hidden, [&](int64_t begin, int64_t end) {
+      float* out = activated_.data() + begin * hidden;
+      if (o_.activation == Activation::kGelu) {
+        kernels::gelu(hidden_.data() + begin * hidden, (end - begin) * hidden, out);
+      } else {
+        kernels::swiglu(hidden_.data() + begin * 2 * hidden, end - begin, hidden, out);
+      }
+    });
   }
 
   std::span<const float> finish(std::span<const DecodeInput> inputs, bool all_logits) {
@@ -446,10 +506,12 @@ class Decoder::Impl {
   RotaryTables rotary_;
   std::vector<Item> items_;
   std::vector<int64_t> places_, turns_;
+  std::vector<TokenRun> runs_;
   Floats stream_, inputs_, normed_, qkv_, mixed_, attended_, hidden_, activated_, updates_;
   Floats gates_, scratch_, logits_;
   size_t num_expert_blocks_ = 0;
   std::vector<std::vector<int64_t>> expert_items_;
+  std::vector<int64_t> expert_tokens_;
   Floats probabilities_, logits_of_experts_, expert_inputs_, expert_outputs_;
 };
 

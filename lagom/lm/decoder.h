@@ -36,7 +36,9 @@ struct DecodeInput {
 };
 
 /// Sequences, called rows, each with a KV cache of its own: a step may advance any of them by any
-/// number of tokens, and what a row gives does not depend on the others. float32 arithmetic.
+/// number of tokens, and what a row gives does not depend on the others. float32 arithmetic, but
+/// for inputs of 16 tokens or more with bfloat16 weights: where the machine has AVX512_BF16,
+/// factors of their products are rounded to bfloat16 as in training.
 class Decoder {
  public:
   /// Shares float32 weights with the model, which must not change meanwhile; copies others.

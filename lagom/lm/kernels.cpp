@@ -167,6 +167,26 @@ void rms_norm_gradient(const uint16_t* grad_y, const float* x, const float* weig
 }
 
 LAGOM_CLONES
+void layer_norm(const float* x, const float* weight, const float* bias, int64_t rows, int64_t width,
+                float epsilon, float* y) {
+  for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
+    Floats total{}, squares{};
+    for_vectors(width, [&](int64_t i, int64_t n)
+                           __attribute__((always_inline)) { total += read(x + i, n); });
+    const float mean = simd::sum(total) / static_cast<float>(width);
+    for_vectors(width, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
+      write(y + i, read(x + i, n) - mean, n);
+      const Floats v = read(y + i, n);
+      squares += v * v;
+    });
+    const float inverse = 1 / std::sqrt(simd::sum(squares) / static_cast<float>(width) + epsilon);
+    for_vectors(width, [&](int64_t i, int64_t n) __attribute__((always_inline)) {
+      write(y + i, read(y + i, n) * inverse * read(weight + i, n) + read(bias + i, n), n);
+    });
+  }
+}
+
+LAGOM_CLONES
 void gelu(const float* x, int64_t count, float* y) {
   gelu_of(x, count, y);
 }

@@ -24,6 +24,10 @@ void rms_norm_gradient(const uint16_t* grad_y, const float* x, const float* weig
                        const float* inverse_rms, int64_t rows, int64_t width, float* grad_x,
                        float* grad_weight);
 
+/// y = (x - mean) / sqrt(variance + epsilon) * weight + bias, per row.
+void layer_norm(const float* x, const float* weight, const float* bias, int64_t rows, int64_t width,
+                float epsilon, float* y);
+
 /// y = gelu(x), the tanh form: x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)).
 void gelu(const float* x, int64_t count, float* y);
 void gelu(const uint16_t* x, int64_t count, uint16_t* y);

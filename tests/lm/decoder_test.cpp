@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "lagom/lm/decode_attention.h"
 #include "lagom/lm/decode_matrix.h"
 #include "lagom/lm/flops.h"
 #include "tests/lm/reference.h"
@@ -194,6 +195,31 @@ TEST(DecoderTest, SmallerWeightsStayCloseToTheModel) {
   EXPECT_LT(max_difference(logits[2], logits[0]), 0.05 * scale);
 }
 
+TEST(DecoderTest, PromptsInBfloat16StayCloseWhateverOtherRowsRead) {
+  LmOptions options = small_options();
+  options.num_kv_heads = 2;
+  Model model(options, 1);
+  enlarge_weights(model, 2);
+  model.calibrated_thresholds.fill_(-1e30F);  // a rounded score may choose another token
+  const auto tokens = row_tokens(random_tokens(1, 23, 31, 3), 0);
+  const auto read = [&](WeightFormat format, bool with_others) {
+    Decoder decoder(model, {.routing = Routing::kThreshold, .weights = format});
+    const int64_t before = decoder.add_row(), row = decoder.add_row(), after = decoder.add_row();
+    const std::span<const int32_t> all(tokens);
+    const DecodeInput start = {row, all.first(3)};
+    decoder.step({&start, 1});
+    const DecodeInput inputs[] = {
+        {before, all.first(1)}, {row, all.subspan(3)}, {after, all.first(2)}};
+    const size_t own = with_others ? 1 : 0;
+    const auto step = with_others ? std::span(inputs) : std::span(inputs).subspan(1, 1);
+    return to_tensor(decoder.step(step), 31)[static_cast<int64_t>(own)];
+  };
+  const Tensor exact = read(WeightFormat::kFloat32, false);
+  const Tensor alone = read(WeightFormat::kBfloat16, false);
+  EXPECT_LT(max_difference(alone, exact), 0.05 * exact.abs().max().item<double>());
+  EXPECT_LT(max_difference(read(WeightFormat::kBfloat16, true), alone), 1e-5);
+}
+
 TEST(DecoderTest, RefusesWhatItCannotRead) {
   const Model model(small_options(), 1);
   EXPECT_THROW(Decoder(model, {.routing = Routing::kTopK}), std::invalid_argument);
@@ -237,6 +263,79 @@ TEST(DecodeMatrixTest, ProductsEqualThoseInDouble) {
       EXPECT_LT(product_error(WeightFormat::kBfloat16, w, w.to(at::kBFloat16), count), 1e-5);
       // Tokens may be rounded to 32767ths: in a sum of 130, 130 / 65534 at the very worst.
       EXPECT_LT(product_error(WeightFormat::kInt8, steps, steps, count), 5e-4);
+    }
+  }
+}
+
+TEST(DecodeMatrixTest, TokensOfPromptsAreRoundedAndOthersAreNot) {
+  at::manual_seed(2);
+  // Around the tiles of 12 and 4 tokens, and sizes that fill neither words nor groups.
+  for (const int64_t count : {1, 4, 12, 13, 30, 145}) {
+    for (const auto& [in, out] :
+         {std::pair<int64_t, int64_t>{37, 7}, {1, 1}, {130, 33}, {64, 96}}) {
+      const Tensor weight = at::rand({out, in}) * 2 - 1, x = at::rand({count + 2, in}) * 2 - 1;
+      const DecodeMatrix matrix({weight, at::rand({out})}, WeightFormat::kBfloat16);
+      std::vector<float> plain, of_rounded, mixed;
+      const Tensor rounded = x.to(at::kBFloat16).to(at::kFloat);
+      matrix(x.const_data_ptr<float>(), count + 2, plain);
+      matrix(rounded.const_data_ptr<float>(), count + 2, of_rounded);
+      const TokenRun runs[] = {{0, 1, false}, {1, count + 1, true}, {count + 1, count + 2, false}};
+
+      matrix(x.const_data_ptr<float>(), count + 2, mixed, runs);
+
+      if (!kernels::has_rounded_products()) of_rounded = plain;
+      for (int64_t t = 0; t < count + 2; ++t) {
+        const auto& expected = t == 0 || t == count + 1 ? plain : of_rounded;
+        for (int64_t o = 0; o < out; ++o) {
+          const auto at = static_cast<size_t>(t * out + o);
+          ASSERT_NEAR(mixed[at], expected[at], 2e-5) << count << " " << in << " " << out;
+        }
+      }
+    }
+  }
+}
+
+TEST(DecodeAttentionTest, BlocksOfQueriesEqualOneAtATime) {
+  at::manual_seed(3);
+  constexpr int64_t kHeads = 4, kKvHeads = 2;
+  for (const int64_t d : {8, 33}) {
+    for (const auto& [count, seen] :
+         {std::pair<int64_t, int64_t>{1, 1}, {17, 9}, {150, 1}, {70, 80}}) {
+      const int64_t width = (kHeads + 1) * d, length = seen + count - 1;
+      const Tensor queries = at::randn({count, width}), keys = at::randn({length, kKvHeads * d}),
+                   values = at::randn({length, kKvHeads * d});
+      std::vector<Tensor> rows;
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t head = 0; head < kHeads; ++head) {
+          const int64_t column = head / (kHeads / kKvHeads) * d;
+          const auto part = [&](const Tensor& t) {
+            return t.slice(0, 0, seen + i).slice(1, column, column + d).to(at::kDouble);
+          };
+          const Tensor query = queries[i].slice(0, head * d, (head + 1) * d).to(at::kDouble);
+          const Tensor scores = at::mv(part(keys), query) / std::sqrt(static_cast<double>(d));
+          rows.push_back(at::mv(part(values).t(), at::softmax(scores, 0)));
+        }
+      }
+      const Tensor expected = at::cat(rows).view({count, kHeads * d});
+      for (const bool is_rounded : {false, true}) {
+        Tensor out = at::full({count, kHeads * d}, NAN);
+
+        attend_in_blocks({.queries = queries.const_data_ptr<float>(),
+                          .query_stride = width,
+                          .count = count,
+                          .keys = keys.const_data_ptr<float>(),
+                          .values = values.const_data_ptr<float>(),
+                          .first_seen = seen,
+                          .heads = kHeads,
+                          .kv_heads = kKvHeads,
+                          .head_dim = d,
+                          .rounded = is_rounded,
+                          .out = out.mutable_data_ptr<float>()});
+
+        // Scores of up to about 4 * 4 are rounded to 8 bits.
+        EXPECT_LT(max_difference(out.to(at::kDouble), expected), is_rounded ? 0.1 : 1e-5)
+            << d << " " << count << " " << seen;
+      }
     }
   }
 }
