@@ -52,6 +52,23 @@ class Source {
   bool has_value(const char* name) const {
     return config_.contains(name) && !config_[name].is_null();
   }
+  /// Throws unless the field is absent or has this value: other models compute something else.
+  template <typename T>
+  void require(const char* name, T expected) const {
+    if (value<T>(name, expected) != expected) {
+      fail(name, "expected " + json(expected).dump() + ", found " + config_[name].dump());
+    }
+  }
+
+  /// The base of rotary embedding: in `rope_parameters` (transformers 5) or beside it (before).
+  double rope_theta() const {
+    const json& parameters = rope_object("rope_parameters");
+    rope_object("rope_scaling");
+    const double theta = value("rope_theta", 10000.0);
+    if (!parameters.contains("rope_theta")) return theta;
+    if (!parameters["rope_theta"].is_number()) fail("rope_parameters", "rope_theta is no number");
+    return parameters["rope_theta"].get<double>();
+  }
 
   /// Float32; throws when it is missing or has another shape.
   Tensor weights(const std::string& name, at::IntArrayRef sizes) const {
@@ -68,6 +85,23 @@ class Source {
   tensor::TensorFile file;
 
  private:
+  /// A field that may scale rotary embedding, which is refused; an empty object without it.
+  const json& rope_object(const char* name) const {
+    static const json kNone = json::object();
+    if (!has_value(name)) return kNone;
+    const json& object = config_[name];
+    if (!object.is_object()) fail(name, "is no object: " + object.dump());
+    for (const char* kind : {"rope_type", "type"}) {
+      if (object.contains(kind) && object[kind] != "default") {
+        fail(name, "expected rotary embedding of type default, found " + object[kind].dump());
+      }
+    }
+    if (object.contains("factor") || object.value("partial_rotary_factor", json(1.0)) != 1.0) {
+      fail(name, "scaled or partial rotary embedding is not supported: " + object.dump());
+    }
+    return object;
+  }
+
   std::string path_, config_path_;
   json config_;
 };
@@ -115,6 +149,10 @@ std::unique_ptr<Model> import_gpt2(const Source& source) {
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
     source.fail("activation_function", "expected gelu_new, found " + activation);
   }
+  source.require("scale_attn_weights", true);
+  source.require("scale_attn_by_inverse_layer_idx", false);
+  source.require("add_cross_attention", false);
+  o.tied_head = source.value("tie_word_embeddings", true);
   auto model = make_empty(o, source);
   Target target(*model);
   const std::string root =
@@ -142,6 +180,7 @@ std::unique_ptr<Model> import_gpt2(const Source& source) {
   }
   target.set("norm.weight", source.weights(root + "ln_f.weight", {d}));
   target.set("norm.bias", source.weights(root + "ln_f.bias", {d}));
+  if (!o.tied_head) target.set("head.weight", source.weights("lm_head.weight", {o.vocab_size, d}));
   return model;
 }
 
@@ -156,10 +195,14 @@ std::unique_ptr<Model> import_llama(const Source& source) {
   o.d_mlp = source.field<int64_t>("intermediate_size");
   o.activation = Activation::kSwiglu;
   o.norm_epsilon = source.value("rms_norm_eps", 1e-6);
-  o.rope_theta = source.value("rope_theta", 10000.0);
+  o.rope_theta = source.rope_theta();
   o.tied_head = source.value("tie_word_embeddings", false);
-  if (source.has_value("rope_scaling")) source.fail("rope_scaling", "is not supported");
-  if (source.value("attention_bias", false)) source.fail("attention_bias", "is not supported");
+  source.require("attention_bias", false);
+  source.require("mlp_bias", false);
+  source.require<std::string>("hidden_act", "silu");
+  if (source.value("sliding_window", o.seq_len) < o.seq_len) {
+    source.fail("sliding_window", "attention within a window is not supported");
+  }
   if (o.num_heads > 0 &&
       source.value<int64_t>("head_dim", o.d_model / o.num_heads) * o.num_heads != o.d_model) {
     source.fail("head_dim", "expected hidden_size / num_attention_heads");
