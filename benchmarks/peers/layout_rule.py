@@ -61,6 +61,9 @@ def graphs_of(programs, joined_nodes, rng):
 
 
 def main():
+    if len(sys.argv) < 3:  # as `./run bench` calls every peer
+        print("left out: it needs a folder of npz and one for what it makes")
+        return
     source, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     least = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
     joined_nodes = int(sys.argv[4]) if len(sys.argv) > 4 else 0

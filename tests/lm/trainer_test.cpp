@@ -212,6 +212,31 @@ TEST(ImportTest, LlamaRoundTrips) {
   EXPECT_THROW(export_llama(Model(small_options(), 1), folder / "routed"), std::invalid_argument);
 }
 
+TEST(ImportTest, LlamasRotaryBaseIsReadWhereverItStands) {
+  const testing::TemporaryFolder folder;
+  LmOptions options = small_options();
+  options.routing.every = 0;
+  options.activation = Activation::kSwiglu;
+  options.rope_theta = 500000;
+  export_llama(Model(options, 1), folder / "llama");
+  const std::string config = read_file(folder / "llama/config.json");
+  const size_t at = config.find("\"rope_theta\"");
+  const size_t end = config.find('\n', at);
+  const auto load_with = [&](const std::string& field) {
+    folder.write("llama/config.json", config.substr(0, at) + field + "," + config.substr(end));
+    return load_model(folder / "llama").model->options().rope_theta;
+  };
+  EXPECT_EQ(load_with(R"("rope_theta": 500000)"), 500000);
+  EXPECT_EQ(load_with(R"("rope_parameters": {"rope_type": "default", "rope_theta": 500000})"),
+            500000);
+  EXPECT_THAT([&] { load_with(R"("rope_parameters": {"rope_type": "llama3", "factor": 8.0})"); },
+              ThrowsMessage<FormatError>(HasSubstr("llama3")));
+  EXPECT_THAT([&] { load_with(R"("rope_scaling": {"type": "linear", "factor": 2.0})"); },
+              ThrowsMessage<FormatError>(HasSubstr("linear")));
+  EXPECT_THAT([&] { load_with(R"("mlp_bias": true)"); },
+              ThrowsMessage<FormatError>(HasSubstr("mlp_bias")));
+}
+
 TEST(ImportTest, Gpt2KeepsItsLogits) {
   const testing::TemporaryFolder folder;
   LmOptions options = small_options();
