@@ -50,7 +50,7 @@ struct FormEffect {
 class Study {
  public:
   Study(tune::CostFunction costs, tune::Neighbours neighbours)
-      : costs_(std::move(costs)), prior_({}, {}), informed_(std::move(neighbours), {}) {}
+      : costs_(std::move(costs)), prior_({}, {}, ""), informed_(std::move(neighbours), {}, "") {}
 
   void print_program(const std::filesystem::path& json_path, const nlohmann::ordered_json& j) {
     const hlo::Module module =
@@ -172,7 +172,7 @@ int run(int argc, char** argv) {
                  "usage: program_study KERNEL_MODEL MEASURED_KERNELS... --programs FOLDER...\n");
     return 2;
   }
-  Study study(learn::load_costs(argv[1]), std::move(neighbours));
+  Study study(learn::load_cost_model(argv[1]).costs, std::move(neighbours));
   Study::print_header();
   for (++i; i < argc; ++i) {
     collect::for_each_kernel_description(
