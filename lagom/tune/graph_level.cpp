@@ -176,7 +176,12 @@ void try_likely_forms(SearchSession& session) {
 
 void try_conditions(SearchSession& session) {
   const Configuration configuration = configuration_by_conditions(session.space());
-  if (configuration.is_default() || !session.may_try(kFirstShare)) return;
+  // Where a candidate before took too long to compile, this one is for those that do not.
+  double size = 1;
+  for (const Trial& trial : session.result().trials) {
+    if (trial.measured) size = std::min(size, session.compile_limit() / trial.compile_seconds);
+  }
+  if (configuration.is_default() || !session.may_try(kFirstShare, size)) return;
   session.try_configuration(configuration, "conditions", session.search_timing());
 }
 

@@ -60,16 +60,16 @@ bool SearchSession::trials_left() const {
   return options_.max_trials <= 0 || static_cast<int>(result_.trials.size()) < options_.max_trials;
 }
 
-bool SearchSession::may_try(double share) const {
-  return trials_left() && has_time_for_trial(share);
+bool SearchSession::may_try(double share, double size) const {
+  return trials_left() && has_time_for_trial(share, size);
 }
 
-bool SearchSession::has_time_for_trial(double share) const {
+bool SearchSession::has_time_for_trial(double share, double size) const {
   if (past(share)) return false;
   // The finalists, compiled by now, and the check of the comparison need their time too: a trial
   // that would run into it is not begun.
   return options_.budget_seconds <= 0 ||
-         elapsed() + 2 * last_trial_seconds_ < options_.budget_seconds;
+         elapsed() + 2 * size * last_trial_seconds_ < options_.budget_seconds;
 }
 
 void SearchSession::report(const std::string& phase, const std::string& text) const {
@@ -291,11 +291,13 @@ bool SearchSession::is_eligible(const Trial& trial) const {
   return trial.measured && trial.compile_seconds <= compile_limit();
 }
 
-int SearchSession::num_slow_compiles() const {
-  return static_cast<int>(
-      std::count_if(result_.trials.begin(), result_.trials.end(), [&](const Trial& trial) {
-        return trial.measured && trial.ratio.median < 1 && !is_eligible(trial);
-      }));
+const Trial* SearchSession::best_slow_compile() const {
+  const Trial* best = nullptr;
+  for (const Trial& trial : result_.trials) {
+    if (!trial.measured || trial.ratio.median >= 1 || is_eligible(trial)) continue;
+    if (best == nullptr || trial.ratio.median < best->ratio.median) best = &trial;
+  }
+  return best;
 }
 
 std::vector<const Trial*> SearchSession::measured_trials() const {

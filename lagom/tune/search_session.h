@@ -38,10 +38,11 @@ class SearchSession {
   bool past(double share) const;
   bool trials_left() const;
   /// Whether another candidate may be measured: this share of the budget is not used up, trials are
-  /// left, and one more like the last leaves time for the final measurement.
-  bool may_try(double share) const;
+  /// left, and one more like the last, or taking `size` times as long, leaves time for the final
+  /// measurement.
+  bool may_try(double share, double size = 1) const;
   /// The same without regard to the number of trials.
-  bool has_time_for_trial(double share) const;
+  bool has_time_for_trial(double share, double size = 1) const;
   /// Wall time that the last candidate took, compiling included.
   double last_trial_seconds() const { return last_trial_seconds_; }
   void report(const std::string& phase, const std::string& text) const;
@@ -73,8 +74,9 @@ class SearchSession {
   bool is_eligible(const Trial& trial) const;
   /// Seconds that a result may take to compile; infinite without a limit.
   double compile_limit() const;
-  /// Trials that were faster than the default and took too long to compile.
-  int num_slow_compiles() const;
+  /// The fastest of the trials that were faster than the default and took too long to compile;
+  /// nullptr when there is none.
+  const Trial* best_slow_compile() const;
 
   /// The fastest eligible candidate so far; nullptr when there is none.
   const Trial* best_trial() const;

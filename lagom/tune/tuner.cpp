@@ -78,11 +78,15 @@ void settle(SearchSession& session, const Trial* best) {
   const double floor = result.baseline.noise_floor;
   result.tuned_seconds = result.default_seconds;
   if (best == nullptr) {
-    add_note(result, session.num_slow_compiles() > 0
-                         ? "no candidate was faster than the default within " +
-                               factor_text(session.options().max_compile_ratio) +
-                               " of its compile time"
-                         : "no candidate was faster than the default");
+    if (const Trial* slow = session.best_slow_compile()) {
+      add_note(result, "no candidate was faster than the default within " +
+                           factor_text(session.options().max_compile_ratio) +
+                           " of its compile time; one that took longer was " +
+                           factor_text(1 / slow->ratio.median) +
+                           " faster (--allow-slow-compile takes it)");
+    } else {
+      add_note(result, "no candidate was faster than the default");
+    }
     return;
   }
   if (best->ratio.median > 1 - floor || best->ratio.high > 1 - floor / 2) {
@@ -265,6 +269,8 @@ TuneResult tune(const hlo::Module& module, const SearchSpace& space, const TuneO
     form_beliefs(session);
     recall_kernels(session);
     try_likely_forms(session);
+    if (session.best_trial() == nullptr)
+      try_conditions(session);  // wrong, slow, or slow to compile
     search_likely_kernels(session);
     compose_winners(session);
     explore_guided(session);

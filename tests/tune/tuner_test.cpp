@@ -251,6 +251,32 @@ TEST_F(TunerTest, ACostModelSaysWhichFormsAreMeasured) {
   EXPECT_EQ(result.num_kernel_trials, 2);  // as it is, and in this form
 }
 
+TEST_F(TunerTest, WhereTheLikelyFormsCompileTooLongTheConditionsFollow) {
+  options_.strategy = Strategy::kModel;
+  options_.max_trials = 2;
+  options_.max_compile_ratio = 1e-9;
+  options_.compile_slack_seconds = 0;
+  options_.cost_model.costs = [](const hlo::Module&, const auto& configurations) {
+    std::vector<double> costs;
+    for (const auto& configuration : configurations) {
+      // Anything but what the conditions take.
+      const std::string text = configuration.to_string();
+      costs.push_back(text.empty() ? 0 : text == "node form depthwise_taps\n" ? 20 : -20);
+    }
+    return costs;
+  };
+
+  const TuneResult result = run(kTwoConvolutions);
+
+  ASSERT_EQ(result.trials.size(), 2u);
+  EXPECT_EQ(result.trials[0].origin, "likely");
+  EXPECT_EQ(result.trials[1].origin, "conditions");
+  EXPECT_TRUE(result.configuration.is_default());
+  if (result.trials[1].ratio.median < 1) {
+    EXPECT_THAT(result.note, HasSubstr("--allow-slow-compile takes it"));
+  }
+}
+
 TEST_F(TunerTest, ACostModelThatDoesNotFitIsLeftOutWithANotice) {
   options_.strategy = Strategy::kModel;
   options_.max_trials = 2;
