@@ -9,7 +9,9 @@
 #include <stdexcept>
 
 #include "lagom/lm/decode_attention.h"
+#include "lagom/lm/decode_experts.h"
 #include "lagom/lm/decode_matrix.h"
+#include "lagom/lm/decode_rows.h"
 #include "lagom/lm/kernels.h"
 #include "lagom/lm/routing.h"
 
@@ -20,29 +22,16 @@ using Floats = std::vector<float>;
 
 constexpr int64_t kPromptTokens = 16;  // an input of so many is a prompt
 
-/// body(begin, end) for parts of `count` rows of `width` values that are worth a thread.
-template <typename Body>
-void for_rows(int64_t count, int64_t width, Body&& body) {
-  at::parallel_for(0, count, std::max<int64_t>(1, 16384 / width), body);
-}
-
 const float* data_or_null(const at::Tensor& t) {
   return t.defined() ? t.const_data_ptr<float>() : nullptr;
 }
-
-/// The experts of a block.
-struct DecodeExperts {
-  std::vector<DecodeMatrix> in, out;  ///< One per expert.
-  DecodeMatrix router, predictor_in;  ///< Exact.
-  std::vector<float> thresholds;      ///< One per expert; empty where tokens choose.
-  size_t index = 0;                   ///< Among the blocks with experts.
-};
 
 struct DecodeBlock {
   const Block* block = nullptr;
   DecodeMatrix qkv, attention_out, mlp_in, mlp_out, predictor_in;
   float threshold = 0;
   DecodeExperts experts;
+  int64_t expert_block = 0;  ///< Among the blocks with experts.
 };
 
 /// One block's keys and values of one row: only tokens that entered.
@@ -71,14 +60,15 @@ class Decoder::Impl {
     }
     const WeightFormat format = options.weights;
     share_ = options.capacity > 0 ? options.capacity : o_.routed_share();
-    int64_t routed = 0;
+    int64_t routed = 0, num_expert_blocks = 0;
     for (const Block& block : model.blocks()) {
       DecodeBlock& b = blocks_.emplace_back();
       b.block = &block;
       b.qkv = DecodeMatrix(block.qkv, format);
       b.attention_out = DecodeMatrix(block.attention_out, format);
       if (block.experts.defined()) {
-        add_experts(model, b);
+        b.expert_block = num_expert_blocks++;
+        b.experts = DecodeExperts(model, block.experts, b.expert_block, options);
       } else {
         b.mlp_in = DecodeMatrix(block.mlp_in, format);
         b.mlp_out = DecodeMatrix(block.mlp_out, format);
@@ -148,21 +138,6 @@ class Decoder::Impl {
     int32_t token;
     bool of_prompt;
   };
-
-  void add_experts(const Model& model, DecodeBlock& b) {
-    const ExpertWeights& weights = b.block->experts;
-    b.experts.index = num_expert_blocks_++;
-    b.experts.thresholds =
-        model.expert_thresholds(options_.routing, static_cast<int64_t>(b.experts.index));
-    b.experts.router = DecodeMatrix({weights.router, {}}, WeightFormat::kFloat32);
-    if (weights.predictor_in.weight.defined()) {
-      b.experts.predictor_in = DecodeMatrix(weights.predictor_in, WeightFormat::kFloat32);
-    }
-    for (int64_t e = 0; e < o_.experts.count; ++e) {
-      b.experts.in.emplace_back(Linear{weights.in[e], {}}, options_.weights);
-      b.experts.out.emplace_back(Linear{weights.out[e], {}}, options_.weights);
-    }
-  }
 
   void begin_step(std::span<const DecodeInput> inputs) {
     items_.clear();
@@ -239,24 +214,6 @@ class Decoder::Impl {
            out.bias.const_data_ptr<float>()[0];
   }
 
-  void normalize(const Floats& x, const NormWeights& norm, Floats& y) {
-    const int64_t d = o_.d_model, count = static_cast<int64_t>(x.size()) / d;
-    y.resize(x.size());
-    const float* weight = norm.weight.const_data_ptr<float>();
-    const float* bias = data_or_null(norm.bias);
-    const auto epsilon = static_cast<float>(o_.norm_epsilon);
-    scratch_.resize(static_cast<size_t>(count));
-    for_rows(count, d, [&](int64_t begin, int64_t end) {
-      const float* in = x.data() + begin * d;
-      float* out = y.data() + begin * d;
-      if (o_.norm == Norm::kRms) {
-        kernels::rms_norm(in, weight, end - begin, d, epsilon, out, scratch_.data() + begin);
-      } else {
-        kernels::layer_norm(in, weight, bias, end - begin, d, epsilon, out);
-      }
-    });
-  }
-
   void run_block(size_t layer, const std::vector<int64_t>& chosen, bool routed) {
     if (chosen.empty()) return;  // no weight of the block is read
     const DecodeBlock& b = blocks_[layer];
@@ -269,7 +226,7 @@ class Decoder::Impl {
       }
     });
     find_runs(chosen);
-    normalize(inputs_, b.block->attention_norm, normed_);
+    normalize(o_, inputs_, b.block->attention_norm, normed_);
     b.qkv(normed_.data(), count, qkv_, runs_);
     append_keys(layer, chosen, routed);
     attend(layer, chosen);
@@ -277,12 +234,12 @@ class Decoder::Impl {
     for_rows(count, d, [&](int64_t begin, int64_t end) {
       kernels::add(attended_.data() + begin * d, (end - begin) * d, inputs_.data() + begin * d);
     });  // x + a
-    normalize(inputs_, b.block->mlp_norm, normed_);
+    normalize(o_, inputs_, b.block->mlp_norm, normed_);
     if (b.block->experts.defined()) {
       run_experts(b, chosen);
     } else {
       b.mlp_in(normed_.data(), count, hidden_, runs_);
-      activate(count, o_.mlp_hidden());
+      activate(o_, hidden_, count, o_.mlp_hidden(), activated_);
       b.mlp_out(activated_.data(), count, updates_, runs_);
     }
     for_rows(count, d, [&](int64_t begin, int64_t end) {
@@ -298,17 +255,10 @@ class Decoder::Impl {
   void find_runs(const std::vector<int64_t>& chosen) {
     runs_.clear();
     for (const int64_t item : chosen) {
-      const bool of_prompt = items_[static_cast<size_t>(item)].of_prompt;
-      const int64_t end = runs_.empty() ? 0 : runs_.back().end;
-      if (runs_.empty() || runs_.back().of_prompt != of_prompt) {
-        runs_.push_back({end, end, of_prompt});
-      }
-      ++runs_.back().end;
+      append_run(runs_, items_[static_cast<size_t>(item)].of_prompt);
     }
   }
 
-  /// Turns queries and keys, and puts keys and values into the rows' caches; `places_` gets how
-  /// many cached tokens each item sees.
   void append_keys(size_t layer, const std::vector<int64_t>& chosen, bool routed) {
     const int64_t width = o_.d_model + 2 * o_.d_kv(), kv = o_.d_kv();
     const bool by_rank = routed && o_.routing.positions == RoutedPositions::kRank;
@@ -387,104 +337,15 @@ class Decoder::Impl {
 
   /// updates_ becomes the experts' sum for each chosen item, from normed_.
   void run_experts(const DecodeBlock& b, const std::vector<int64_t>& chosen) {
-    const int64_t d = o_.d_model, choices = o_.expert_choices();
-    const auto count = static_cast<int64_t>(chosen.size());
-    b.experts.router(normed_.data(), count, probabilities_);
-    for (int64_t i = 0; i < count; ++i) softmax(&probabilities_[static_cast<size_t>(i * choices)]);
-    choose_experts(b, chosen);
-    updates_.assign(static_cast<size_t>(count * d), 0.0F);
-    for (size_t e = 0; e < expert_items_.size(); ++e) {
-      const std::vector<int64_t>& items = expert_items_[e];
-      if (items.empty()) continue;  // no weight of the expert is read
-      expert_inputs_.resize(items.size() * static_cast<size_t>(d));
-      for (size_t i = 0; i < items.size(); ++i) {
-        std::copy_n(&normed_[static_cast<size_t>(items[i] * d)], d,
-                    &expert_inputs_[i * static_cast<size_t>(d)]);
-      }
-      expert_tokens_.clear();
-      for (const int64_t item : items) {
-        expert_tokens_.push_back(chosen[static_cast<size_t>(item)]);
-      }
-      find_runs(expert_tokens_);
-      b.experts.in[e](expert_inputs_.data(), std::ssize(items), hidden_, runs_);
-      activate(std::ssize(items), o_.expert_hidden());
-      b.experts.out[e](activated_.data(), std::ssize(items), expert_outputs_, runs_);
-      for (size_t i = 0; i < items.size(); ++i) {
-        const float scale = probabilities_[static_cast<size_t>(items[i] * choices) + e] *
-                            static_cast<float>(expert_scale(o_));
-        float* update = &updates_[static_cast<size_t>(items[i] * d)];
-        const float* output = &expert_outputs_[i * static_cast<size_t>(d)];
-        for (int64_t j = 0; j < d; ++j) update[j] += scale * output[j];
-      }
-    }
-  }
-
-  void softmax(float* row) const {
-    const int64_t choices = o_.expert_choices();
-    const float peak = *std::max_element(row, row + choices);
-    float sum = 0;
-    for (int64_t j = 0; j < choices; ++j) sum += row[j] = std::exp(row[j] - peak);
-    for (int64_t j = 0; j < choices; ++j) row[j] /= sum;
-  }
-
-  /// expert_items_ gets the chosen items (by their place) that each expert takes.
-  void choose_experts(const DecodeBlock& b, const std::vector<int64_t>& chosen) {
-    const int64_t choices = o_.expert_choices();
-    const auto experts = static_cast<size_t>(o_.experts.count);
-    const bool predicted = options_.routing == Routing::kPredictor && !b.experts.thresholds.empty();
-    if (predicted) predict_experts(b, std::ssize(chosen));
-    expert_items_.assign(experts, {});
+    expert_tokens_.clear();
     for (size_t i = 0; i < chosen.size(); ++i) {
       const Item& item = items_[static_cast<size_t>(chosen[i])];
-      auto& caps = rows_[static_cast<size_t>(item.row)].expert_caps[b.experts.index];
-      const int64_t rank = places_[i] - 1;  // among the row's tokens in this block
-      const float* row = &probabilities_[i * static_cast<size_t>(choices)];
-      if (b.experts.thresholds.empty()) {
-        for (const int64_t choice :
-             experts_of_token({row, static_cast<size_t>(choices)}, o_.experts)) {
-          const auto e = static_cast<size_t>(choice);
-          if (e < experts && caps[e].admit(true, rank)) {
-            expert_items_[e].push_back(static_cast<int64_t>(i));
-          }
-        }
-        continue;
-      }
-      const float* scores = predicted ? &logits_of_experts_[i * experts] : row;
-      for (size_t e = 0; e < experts; ++e) {
-        if (caps[e].admit(scores[e] > b.experts.thresholds[e], rank)) {
-          expert_items_[e].push_back(static_cast<int64_t>(i));
-        }
-      }
+      auto& caps = rows_[static_cast<size_t>(item.row)].expert_caps;
+      expert_tokens_.push_back({.rank = places_[i] - 1,
+                                .caps = &caps[static_cast<size_t>(b.expert_block)],
+                                .of_prompt = item.of_prompt});
     }
-  }
-
-  /// Predictors' logits of each expert, from normed_: [count, E].
-  void predict_experts(const DecodeBlock& b, int64_t count) {
-    const int64_t width = b.experts.predictor_in.out(), experts = o_.experts.count;
-    const Linear& out = b.block->experts.predictor_out;
-    b.experts.predictor_in(normed_.data(), count, hidden_);
-    logits_of_experts_.resize(static_cast<size_t>(count * experts));
-    for (int64_t i = 0; i < count; ++i) {
-      float* hidden = &hidden_[static_cast<size_t>(i * width)];
-      for (int64_t j = 0; j < width; ++j) hidden[j] /= 1 + std::exp(-hidden[j]);
-      for (int64_t e = 0; e < experts; ++e) {
-        logits_of_experts_[static_cast<size_t>(i * experts + e)] =
-            kernels::dot(out.weight.const_data_ptr<float>() + e * width, hidden, width) +
-            out.bias.const_data_ptr<float>()[e];
-      }
-    }
-  }
-
-  void activate(int64_t count, int64_t hidden) {
-    activated_.resize(static_cast<size_t>(count * hidden));
-    for_rows(count, hidden, [&](int64_t begin, int64_t end) {
-      float* out = activated_.data() + begin * hidden;
-      if (o_.activation == Activation::kGelu) {
-        kernels::gelu(hidden_.data() + begin * hidden, (end - begin) * hidden, out);
-      } else {
-        kernels::swiglu(hidden_.data() + begin * 2 * hidden, end - begin, hidden, out);
-      }
-    });
+    b.experts(normed_, expert_tokens_, expert_scratch_, updates_);
   }
 
   std::span<const float> finish(std::span<const DecodeInput> inputs, bool all_logits) {
@@ -497,7 +358,7 @@ class Decoder::Impl {
       }
       stream_.resize(kept * d);
     }
-    normalize(stream_, model_.norm(), normed_);
+    normalize(o_, stream_, model_.norm(), normed_);
     head_(normed_.data(), static_cast<int64_t>(normed_.size()) / o_.d_model, logits_);
     return logits_;
   }
@@ -508,11 +369,9 @@ class Decoder::Impl {
   std::vector<int64_t> places_, turns_;
   std::vector<TokenRun> runs_;
   Floats stream_, inputs_, normed_, qkv_, mixed_, attended_, hidden_, activated_, updates_;
-  Floats gates_, scratch_, logits_;
-  size_t num_expert_blocks_ = 0;
-  std::vector<std::vector<int64_t>> expert_items_;
-  std::vector<int64_t> expert_tokens_;
-  Floats probabilities_, logits_of_experts_, expert_inputs_, expert_outputs_;
+  Floats gates_, logits_;
+  std::vector<ExpertToken> expert_tokens_;
+  ExpertScratch expert_scratch_;
 };
 
 Decoder::Decoder(const Model& model, const DecoderOptions& options)
@@ -563,9 +422,7 @@ int64_t Decoder::weight_bytes() const {
          {&b.qkv, &b.attention_out, &b.mlp_in, &b.mlp_out, &b.predictor_in}) {
       bytes += matrix->bytes();
     }
-    for (const auto* matrices : {&b.experts.in, &b.experts.out}) {
-      for (const DecodeMatrix& matrix : *matrices) bytes += matrix.bytes();
-    }
+    bytes += b.experts.bytes();
   }
   return bytes;
 }
