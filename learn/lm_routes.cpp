@@ -69,7 +69,14 @@ ordered_json json_of(const lm::LayerRoutes& layer) {
 
 ordered_json json_of(const lm::RouteAnalysis& analysis,
                      const std::vector<lm::RouteControl>& controls, const std::string& routing) {
-  ordered_json layers = ordered_json::array(), others = ordered_json::array();
+  ordered_json layers = ordered_json::array(), others = ordered_json::array(),
+               experts = ordered_json::array();
+  for (const lm::ExpertRoutes& expert : analysis.experts) {
+    experts.push_back({{"layer", expert.layer},
+                       {"expert", expert.expert},
+                       {"rate", expert.rate},
+                       {"rate_by_class", expert.rate_by_class}});
+  }
   for (const lm::LayerRoutes& layer : analysis.layers) layers.push_back(json_of(layer));
   for (const lm::RouteControl& control : controls) {
     others.push_back(
@@ -81,6 +88,7 @@ ordered_json json_of(const lm::RouteAnalysis& analysis,
           {"layers", layers},
           {"blocks_per_token", analysis.blocks_per_token},
           {"independent_blocks", analysis.independent_blocks},
+          {"experts", std::move(experts)},
           {"overlap", analysis.overlap},
           {"blocks_entropy", json_of(analysis.blocks_entropy)},
           {"blocks_loss", json_of(analysis.blocks_loss)},

@@ -47,6 +47,16 @@ void append_entropy_and_loss(const Model& model, const Tensor& hidden, const Ten
   }
 }
 
+/// num_before: tokens in the table before the batch.
+void append_experts(const ExpertLayer& from, int64_t num_experts, int64_t num_before,
+                    RouteTable::Experts& to) {
+  to.layer = from.layer;
+  to.count = num_experts;
+  append<int64_t>(to.places, from.tokens.masked_select(from.present) + num_before);
+  const Tensor reached = from.present.nonzero().squeeze(1);
+  append<bool>(to.taken, from.chosen.narrow(1, 0, num_experts).index_select(0, reached));
+}
+
 PassOptions pass_options(const EvaluationOptions& options, const LmBatch& batch) {
   PassOptions pass;
   pass.routing = options.routing;
@@ -104,6 +114,31 @@ void add_thresholds(const RouteTable& table, const RouteTable::Layer& layer, Lay
   const auto [low, high] = std::minmax_element(smallest.begin(), smallest.end());
   routes.threshold_low = *low;
   routes.threshold_high = *high;
+}
+
+std::vector<ExpertRoutes> expert_routes(const RouteTable::Experts& from,
+                                        const std::vector<TokenClass>& classes) {
+  std::vector<ExpertRoutes> all;
+  const auto reached = std::ssize(from.places);
+  for (int64_t expert = 0; expert < from.count; ++expert) {
+    std::array<int64_t, kNumTokenClasses> count{}, taken{};
+    int64_t sum = 0;
+    for (int64_t i = 0; i < reached; ++i) {
+      const auto place = static_cast<size_t>(from.places[static_cast<size_t>(i)]);
+      const auto kind = static_cast<size_t>(classes[place]);
+      const int64_t took = from.taken[static_cast<size_t>(i * from.count + expert)];
+      ++count[kind];
+      taken[kind] += took;
+      sum += took;
+    }
+    ExpertRoutes routes{
+        .layer = from.layer, .expert = expert, .rate = share_of(sum, reached), .rate_by_class = {}};
+    for (size_t kind = 0; kind < kNumTokenClasses; ++kind) {
+      routes.rate_by_class.push_back(share_of(taken[kind], count[kind]));
+    }
+    all.push_back(std::move(routes));
+  }
+  return all;
 }
 
 LayerRoutes layer_routes(const RouteTable& table, const RouteTable::Layer& layer,
@@ -291,6 +326,7 @@ RouteTable record_routes(const Model& model, const TokenRange& range,
   for_each_window_batch(model, range, tokenizer, options, [&](const LmBatch& batch) {
     const ForwardResult pass = model.forward(batch.tokens, pass_options(options, batch));
     table.length = batch.tokens.size(1);
+    const int64_t num_before = table.size();
     append<int64_t>(table.tokens, batch.tokens);
     append_entropy_and_loss(model, pass.hidden.flatten(0, 1), batch.targets.flatten(), table);
     table.layers.resize(routed + expert_layers.size());
@@ -301,6 +337,10 @@ RouteTable record_routes(const Model& model, const TokenRange& range,
       append<float>(to.scores, from.scores);
       append<bool>(to.chosen, from.chosen);
       if (from.predictor_logits.defined()) append<bool>(to.predicted, from.predictor_logits > 0);
+    }
+    table.experts.resize(pass.experts.size());
+    for (size_t i = 0; i < pass.experts.size(); ++i) {
+      append_experts(pass.experts[i], o.experts.count, num_before, table.experts[i]);
     }
     for (const ExpertLayer& from : pass.experts) {
       if (o.is_routed(from.layer)) continue;
@@ -331,6 +371,11 @@ RouteAnalysis analyze_routes(const RouteTable& table, const text::Tokenizer& tok
   for (const RouteTable::Layer& layer : table.layers) {
     result.layers.push_back(layer_routes(table, layer, classes, windows));
     for (size_t i = 0; i < blocks.size(); ++i) blocks[i] += layer.chosen[i];
+  }
+  for (const RouteTable::Experts& experts : table.experts) {
+    for (ExpertRoutes& routes : expert_routes(experts, classes)) {
+      result.experts.push_back(std::move(routes));
+    }
   }
   result.blocks_per_token.assign(table.layers.size() + 1, 0);
   for (const double count : blocks) ++result.blocks_per_token[static_cast<size_t>(count)];

@@ -26,11 +26,19 @@ struct RouteTable {
     std::vector<uint8_t> predicted;  ///< [N] the predictor's answer; empty without one.
   };
 
+  /// What the experts of one block took, inside a routed block too.
+  struct Experts {
+    int64_t layer = 0, count = 0;  ///< The block and its experts E, no-ops not among them.
+    std::vector<int64_t> places;   ///< [M] in the table: tokens that reached the experts.
+    std::vector<uint8_t> taken;    ///< [M, E]
+  };
+
   int64_t length = 0;  ///< Tokens T of a window; N is a multiple.
   std::vector<int32_t> tokens;
-  std::vector<double> entropy;  ///< [N] nats: of the distribution of the next token.
-  std::vector<double> loss;     ///< [N] nats: of the next token.
-  std::vector<Layer> layers;    ///< Routed blocks in order, then experts.
+  std::vector<double> entropy;   ///< [N] nats: of the distribution of the next token.
+  std::vector<double> loss;      ///< [N] nats: of the next token.
+  std::vector<Layer> layers;     ///< Routed blocks in order, then experts.
+  std::vector<Experts> experts;  ///< Of all blocks that have them, in order.
 
   int64_t size() const { return std::ssize(tokens); }
   int64_t num_windows() const { return length > 0 ? size() / length : 0; }
@@ -68,6 +76,13 @@ struct LayerRoutes {
   Correlation weight_entropy;  ///< Router weight with predictive entropy.
 };
 
+/// One expert's share of the tokens that reached its block.
+struct ExpertRoutes {
+  int64_t layer = 0, expert = 0;
+  double rate = 0;
+  std::vector<double> rate_by_class;  ///< By TokenClass; NaN where no such token reached the block.
+};
+
 /// Tokens that share something, and how many routed blocks they entered.
 struct TokenGroup {
   std::string name;
@@ -78,6 +93,7 @@ struct TokenGroup {
 struct RouteAnalysis {
   int64_t tokens = 0, windows = 0;
   std::vector<LayerRoutes> layers;
+  std::vector<ExpertRoutes> experts;         ///< Block by block.
   std::vector<int64_t> blocks_per_token;     ///< [R + 1] tokens that entered 0 .. R routed blocks.
   std::vector<double> independent_blocks;    ///< [R + 1] their share, were the blocks independent.
   std::vector<std::vector<double>> overlap;  ///< [i][j]: share of i's tokens that entered j too.

@@ -97,6 +97,21 @@ Rows class_rows(const RouteAnalysis& analysis) {
   return rows;
 }
 
+Rows expert_rows(const RouteAnalysis& analysis) {
+  Rows rows = {{"block", "expert", "tokens %"}};
+  for (const TokenGroup& group : analysis.classes) {
+    if (group.count > 0) rows[0].push_back("% of " + group.name);
+  }
+  for (const ExpertRoutes& expert : analysis.experts) {
+    auto& row = rows.emplace_back(std::vector{std::to_string(expert.layer),
+                                              std::to_string(expert.expert), percent(expert.rate)});
+    for (size_t i = 0; i < analysis.classes.size(); ++i) {
+      if (analysis.classes[i].count > 0) row.push_back(percent(expert.rate_by_class[i]));
+    }
+  }
+  return rows;
+}
+
 Rows token_rows(const RouteAnalysis& analysis) {
   Rows rows = {{"token", "seen", "blocks", "entropy", "loss"}};
   for (const auto* groups : {&analysis.most, &analysis.least}) {
@@ -164,6 +179,10 @@ std::vector<Section> sections(const RouteAnalysis& analysis,
            ", with loss " + text_of(analysis.blocks_loss) +
            " (95 %, bootstrap over windows). Independent: what the blocks' rates alone would give.",
        blocks_rows(analysis)}};
+  if (!analysis.experts.empty()) {
+    all.push_back({"Experts", "Shares of the tokens that reached the block, by class of token.",
+                   expert_rows(analysis)});
+  }
   if (analysis.layers.size() > 1) {
     all.push_back({"Overlap of blocks (%)", "By chance it is the rate of the second block.",
                    overlap_rows(analysis)});

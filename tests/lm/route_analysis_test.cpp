@@ -273,6 +273,41 @@ TEST_F(RoutesOfAModel, ExpertsThatPassTokensByAreRoutesToo) {
   EXPECT_EQ(route_controls(model, text(), *tokenizer_, {.batch = 4}, table).size(), 5U);
 }
 
+TEST_F(RoutesOfAModel, EachExpertsShareIsItsLoad) {
+  for (const ExpertChoice choice : {ExpertChoice::kExpert, ExpertChoice::kToken}) {
+    LmOptions options = small_expert_options(choice, true);
+    options.vocab_size = 256;
+    Model model(options, 1);
+    enlarge_weights(model, 2);
+    const Evaluation evaluation = evaluate(model, text(), *tokenizer_, {.batch = 4});
+
+    const RouteTable table = record_routes(model, text(), *tokenizer_, {.batch = 4});
+    const RouteAnalysis analysis = analyze_routes(table, *tokenizer_);
+
+    const auto experts = static_cast<size_t>(options.experts.count);
+    ASSERT_EQ(analysis.experts.size(), evaluation.experts.size() * experts);
+    bool has_staged = false;
+    for (size_t i = 0; i < analysis.experts.size(); ++i) {
+      const ExpertRoutes& expert = analysis.experts[i];
+      const ExpertLoad& load = evaluation.experts[i / experts];
+      has_staged = has_staged || options.is_routed(expert.layer);
+      EXPECT_EQ(expert.layer, load.layer);
+      EXPECT_EQ(expert.expert, static_cast<int64_t>(i % experts));
+      EXPECT_DOUBLE_EQ(expert.rate, static_cast<double>(load.taken[i % experts]) /
+                                        static_cast<double>(load.tokens));
+      // Classes' shares make the whole: tokens that reached the block, class by class.
+      const RouteTable::Experts& reached = table.experts[i / experts];
+      double sum = 0;
+      for (size_t k = 0; k < reached.places.size(); ++k) {
+        sum += reached.taken[k * experts + i % experts];
+      }
+      EXPECT_DOUBLE_EQ(expert.rate, sum / static_cast<double>(reached.places.size()));
+    }
+    EXPECT_TRUE(has_staged);
+    EXPECT_THAT(routes_text(analysis, {}), HasSubstr("Experts"));
+  }
+}
+
 TEST_F(RoutesOfAModel, NothingToLookAtIsAnError) {
   LmOptions dense = options();
   dense.routing.every = 0;
