@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/interrupt.h"
@@ -40,6 +41,19 @@ void DeviceArguments::add_to(CLI::App& command) {
                                        [&](int cpu) { return text == std::to_string(cpu); });
         return known ? "" : "CPU " + text + " is not one that this process may run on";
       });
+}
+
+std::filesystem::path program_folder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+std::string first_bytes(const std::string& path) {
+  std::string bytes(16, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(in.gcount()));
+  return bytes;
 }
 
 CLI::Validator positive_seconds() {

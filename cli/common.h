@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -20,6 +21,12 @@ struct DeviceArguments {
   void add_to(CLI::App& command);
   measure::WorkerOptions worker_options() const;
 };
+
+/// Where the running program lies.
+std::filesystem::path program_folder();
+
+/// The first 16 bytes of a file, fewer of a shorter one or one that cannot be read: what it is.
+std::string first_bytes(const std::string& path);
 
 /// For options that take a time: a finite number above 0.
 CLI::Validator positive_seconds();

@@ -1,7 +1,6 @@
 #include "cli/inspect_arrays.h"
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/common.h"
@@ -44,14 +43,6 @@ ordered_json inspect_safetensors(const std::string& path, bool stats) {
           {"kind", "safetensors"},
           {"metadata", file.metadata()},
           {"arrays", std::move(arrays)}};
-}
-
-std::string first_bytes(const std::string& path) {
-  std::string bytes(16, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<size_t>(in.gcount()));
-  return bytes;
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/common.h"
 #include "cli/program.h"
 
 namespace lagom::cli {
@@ -24,9 +24,7 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kCommands = {{
 }};
 
 std::string learned_program() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / "lagom-learn").string();
+  return (program_folder() / "lagom-learn").string();
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <climits>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
 
@@ -66,15 +65,8 @@ std::filesystem::path default_database() {
 /// What was measured for everyone, beside the program; empty when it is not there.
 std::filesystem::path shipped(const char* name) {
   std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto path = self.parent_path().parent_path() / "share" / "lagom" / name;
+  const auto path = program_folder().parent_path() / "share" / "lagom" / name;
   return std::filesystem::exists(path, error) ? path : std::filesystem::path{};
-}
-
-bool is_boosted_trees(const std::string& path) {
-  std::string bytes(16, '\0');
-  std::ifstream(path, std::ios::binary).read(bytes.data(), 16);
-  return rank::BoostedTrees::is_boosted_trees(bytes);
 }
 
 /// What `--model` or what lagom comes with has, where the strategy asks a model.
@@ -84,7 +76,9 @@ tune::CostModel cost_model(const TuneArguments& args, const LoadCostModel& load)
   const std::string path =
       is_named ? args.model : shipped("models/kernel_xla_cpu.safetensors").string();
   if (path.empty()) return {};
-  return is_named && is_boosted_trees(path) ? collect::load_form_trees(path) : load(path, is_named);
+  return is_named && rank::BoostedTrees::is_boosted_trees(first_bytes(path))
+             ? collect::load_form_trees(path)
+             : load(path, is_named);
 }
 
 /// The folder of kernel measurements; empty when they are to be forgotten, or the user named none
@@ -291,9 +285,10 @@ void add_tune(CLI::App& app, Action& chosen, LoadCostModel load_cost_model) {
   command->add_option("--database", args->database,
                       "Folder that remembers kernel measurements; 'none' forgets them "
                       "(default: kernels/ in the cache folder)");
-  command->add_option("--model", args->model,
-                      "model: trained cost model of kernels' forms (lagom train, or LightGBM's trees; "
-                      "default: what lagom comes with; none: measurements alone)");
+  command->add_option(
+      "--model", args->model,
+      "model: trained cost model of kernels' forms (lagom train, or LightGBM's trees; "
+      "default: what lagom comes with; none: measurements alone)");
   command
       ->add_option("--from", args->inform_from,
                    "model: another folder of kernel measurements, of any device, to learn from "

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "cli/common.h"
 #include "lagom/tensor/threads.h"
 #include "lagom/util/error.h"
 #include "learn/lm_commands.h"
@@ -68,9 +69,7 @@ lm::DecoderOptions DecodeArguments::decoder_options(const lm::Model& loaded) con
 
 std::filesystem::path project_file(const std::string& name) {
   if (std::filesystem::exists(name)) return name;
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto path = self.parent_path().parent_path().parent_path() / name;  // build/bin/..
+  const auto path = cli::program_folder().parent_path().parent_path() / name;  // build/bin/..
   if (std::filesystem::exists(path)) return path;
   throw SystemError(name + ": not found here nor beside the build folder");
 }

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 
+#include "lagom/lm/decode_rows.h"
+
 namespace lagom::lm {
 std::span<const std::string_view> option_names(WeightFormat) {
   static constexpr std::array<std::string_view, 3> kNames = {"float32", "bfloat16", "int8"};
@@ -69,7 +71,7 @@ void DecodeMatrix::multiply_prompt(const float* x, int64_t count, float* y) cons
   const int64_t stride = kernels::rounded_stride(in_);
   rounded.resize(static_cast<size_t>(count * stride));
   uint32_t* tokens = rounded.data();
-  at::parallel_for(0, count, std::max<int64_t>(1, 16384 / in_), [&](int64_t begin, int64_t end) {
+  for_rows(count, in_, [&](int64_t begin, int64_t end) {
     kernels::round_tokens(x + begin * in_, in_, end - begin, in_, tokens + begin * stride);
   });
   const kernels::RoundedProduct product = {

@@ -1,9 +1,12 @@
 #include "lagom/xla/client_options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
+
+#include "lagom/xla/pjrt_abi.h"
 
 namespace lagom::xla {
 namespace {

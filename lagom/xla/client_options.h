@@ -8,7 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "lagom/xla/pjrt_abi.h"
+namespace lagom::xla::abi {
+struct NamedValue;
+}
 
 namespace lagom::xla {
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "lagom/xla/client.h"
+#include "lagom/xla/pjrt_abi.h"
 #include "lagom/xla/plugin.h"
 #include "tests/testing/plugins.h"
 
